@@ -78,7 +78,7 @@ class Episode:
 
     def __init__(self, run, number, args, fault=None, rank=None):
         base = f"{run.dir}/job{number}"
-        self.ops, self.faults, self.fault, self.rank = f"{base}.ops", f"{base}.faults", fault, rank
+        self.ops, self.faults, self.fault, self.rank, self.known = f"{base}.ops", f"{base}.faults", fault, rank, None
         fault_args = ["--fault", f"{fault}:rank={rank},step={run.rng.randrange(20, 40)}"] if fault else []
         self.pid = run.launcher.start([job.RANKTRACE, "sim", "job", "--log", self.ops, "--fault-log", self.faults,
                                        "--ranks", str(RANKS), "--step-ms", "60", "--seed",
@@ -93,7 +93,10 @@ class Episode:
                 time.sleep(0.1)
 
     def pids(self):
-        return {o["pid"] for o in job.lines(self.ops)}
+        """Of a running job by its log so far; once it is over they are kept."""
+        known = self.known or {o["pid"] for o in job.lines(self.ops)}
+        self.known = None if is_running(self.pid) else known
+        return known
 
 
 class Session:

@@ -321,6 +321,13 @@ out:
 	return err;
 }
 
+static struct side_thread *ports_side(void *state)
+{
+	struct ports_sampler *s = state;
+
+	return &s->side;
+}
+
 /* A thread that does not come back keeps what it uses. */
 static void ports_close(void *state)
 {
@@ -344,6 +351,7 @@ static const struct sampler ports_sampler = {
 	.open = ports_open,
 	.sample = ports_sample,
 	.close = ports_close,
+	.side = ports_side,
 };
 
 const struct source_live source_ports = { .sampler = &ports_sampler };

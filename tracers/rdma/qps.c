@@ -229,6 +229,13 @@ out:
 	return err;
 }
 
+static struct side_thread *qps_side(void *state)
+{
+	struct qps_sampler *s = state;
+
+	return &s->side;
+}
+
 /* A thread that does not come back keeps what it uses. */
 static void qps_close(void *state)
 {
@@ -250,6 +257,7 @@ static const struct sampler qps_sampler = {
 	.open = qps_open,
 	.sample = qps_sample,
 	.close = qps_close,
+	.side = qps_side,
 };
 
 const struct source_live source_qps = { .sampler = &qps_sampler };

@@ -257,6 +257,13 @@ out:
 	return err;
 }
 
+static struct side_thread *tcp_side(void *state)
+{
+	struct tcp_sampler *s = state;
+
+	return &s->side;
+}
+
 /* A thread that does not come back keeps what it uses. */
 static void tcp_close(void *state)
 {
@@ -280,4 +287,5 @@ const struct sampler tcp_sampler = {
 	.open = tcp_open,
 	.sample = tcp_sample,
 	.close = tcp_close,
+	.side = tcp_side,
 };

@@ -101,9 +101,15 @@ int side_thread_take(struct side_thread *t, int (*take)(void *of, uint64_t now_n
 	return err;
 }
 
+bool side_thread_stuck(struct side_thread *t, uint64_t limit_ns)
+{
+	return side_thread_step(t) == SIDE_ASKED && clock_monotonic_ns() - t->asked_ns > limit_ns;
+}
+
 bool side_thread_end(struct side_thread *t)
 {
-	uint64_t until_ns = clock_monotonic_ns() + clock_realtime_offset_ns() + END_TIMEOUT_NS;
+	uint64_t wait_ns = t->late ? 0 : END_TIMEOUT_NS;
+	uint64_t until_ns = clock_monotonic_ns() + clock_realtime_offset_ns() + wait_ns;
 	struct timespec until = { .tv_sec = until_ns / SEC, .tv_nsec = until_ns % SEC };
 
 	pthread_mutex_lock(&t->lock);

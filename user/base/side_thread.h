@@ -39,7 +39,10 @@ void side_thread_set(struct side_thread *t, enum side_step step);
  * next may be asked for; 1: it is at work, and past its limit that is said once, and when it answers again; or take's
  * -errno. */
 int side_thread_take(struct side_thread *t, int (*take)(void *of, uint64_t now_ns), uint64_t now_ns);
-/* Ends the thread; waits a second at most. False: its work does not return and keeps its data. */
+/* Its work was asked for longer ago than that. */
+bool side_thread_stuck(struct side_thread *t, uint64_t limit_ns);
+/* Ends the thread; waits a second at most, and not for one that is late. False: its work does not return and keeps its
+ * data. */
 bool side_thread_end(struct side_thread *t);
 /* CPU time of the calling thread, ns; getrusage() is only exact to the tick. */
 uint64_t side_thread_cpu_ns(void);

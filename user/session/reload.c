@@ -7,7 +7,7 @@
  */
 #include "session/session_private.h"
 
-#include <string.h>
+#include <stdio.h>
 
 #include "attach/loader.h"
 #include "base/clock.h"
@@ -67,19 +67,29 @@ static void flight_change(struct session *s, const struct session_cfg *next)
 		log_error("%s; the recorder stays as it is", error);
 }
 
-void session_reload(struct session *s)
+static void reload(struct session *s)
 {
 	struct session_cfg next = s->cfg;
 
-	pipeline_reopen_outputs(s->pipeline);
-	if (!s->cfg.reload) {
-		log_info("SIGHUP: outputs whose files were moved away are begun anew; settings stay");
-		return;
-	}
 	if (!s->cfg.reload(s->cfg.reload_of, s->pipeline, &next))
 		return;
 	limits_set(s, &next);
 	budget_set(s, &next);
 	raise_set(s, &next);
 	flight_change(s, &next);
+}
+
+void session_reload(struct session *s)
+{
+	char begin[64];
+
+	snprintf(begin, sizeof(begin), "RELOADING=1\nMONOTONIC_USEC=%llu",
+		 (unsigned long long)clock_monotonic_ns() / 1000);
+	notify_say(&s->notify, begin);
+	pipeline_reopen_outputs(s->pipeline);
+	if (s->cfg.reload)
+		reload(s);
+	else
+		log_info("SIGHUP: outputs whose files were moved away are begun anew; settings stay");
+	notify_say(&s->notify, "READY=1");
 }

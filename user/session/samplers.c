@@ -7,7 +7,11 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/side_thread.h"
 #include "source.h"
+
+#define STUCK_NS 60000000000ull
+#define RENEWALS_MAX 4 /* threads left behind, of one sampler */
 
 struct running {
 	const struct source *source;   /* its name, in words too */
@@ -15,6 +19,7 @@ struct running {
 	void *state;
 	uint64_t due_ns;
 	bool reported; /* its trouble was */
+	int n_renewed;
 };
 
 struct samplers {
@@ -79,6 +84,26 @@ int samplers_open(const struct sampler_ctx *ctx, struct samplers **ret)
 	return 0;
 }
 
+/* A call that does not return cannot be ended: the thread stays where it is, and what it uses with it. */
+static void renew(struct samplers *s, struct running *r)
+{
+	uint64_t limit_ns = s->ctx.stuck_ns ? s->ctx.stuck_ns : STUCK_NS;
+
+	if (!r->sampler->side || !side_thread_stuck(r->sampler->side(r->state), limit_ns))
+		return;
+	r->sampler->close(r->state);
+	r->state = NULL;
+	if (r->n_renewed++ == RENEWALS_MAX) {
+		log_warn("%s (%s): %d of its threads do not come back: it stays off", r->source->name, r->source->help,
+			 r->n_renewed);
+		r->sampler = NULL;
+		return;
+	}
+	log_warn("%s (%s): its thread does not come back: a new one takes its place (%d of %d)", r->source->name,
+		 r->source->help, r->n_renewed, RENEWALS_MAX);
+	running_open(s, r);
+}
+
 static int sample(struct samplers *s, struct running *r, uint64_t now_ns)
 {
 	int err;
@@ -86,6 +111,9 @@ static int sample(struct samplers *s, struct running *r, uint64_t now_ns)
 	if (!r->sampler || now_ns < r->due_ns)
 		return 0;
 	r->due_ns = now_ns + r->sampler->period_ns;
+	renew(s, r);
+	if (!r->sampler)
+		return 0;
 	err = r->sampler->sample(r->state, now_ns);
 	if (s->emit_error)
 		return s->emit_error;

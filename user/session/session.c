@@ -200,6 +200,7 @@ int session_open(const struct session_cfg *cfg, struct reader *reader, struct pi
 			       .signal_fd = -1,
 			       .child_fd = -1,
 			       .result.child_status = -1 };
+	notify_open(&s->notify);
 	snprintf(error, error_size, "out of memory");
 	err = parts_make(s, error, error_size);
 	if (err)
@@ -214,6 +215,7 @@ void session_free(struct session *s)
 	if (!s)
 		return;
 	pipeline_set_tap(s->pipeline, NULL, NULL);
+	notify_close(&s->notify);
 	flight_free(s->flight);
 	samplers_free(s->samplers);
 	session_stacks_free(s->stacks);
@@ -245,6 +247,7 @@ static int attach_more(struct session *s)
 	uint64_t now_ns = clock_monotonic_ns();
 	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
 
+	notify_turn(&s->notify, now_ns);
 	if (!err)
 		err = loader_poll(s->loader, now_ns); /* a process may be about to send */
 	if (!err)
@@ -412,6 +415,7 @@ static int work(struct session *s)
 	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
 
 	s->more = more > 0;
+	notify_turn(&s->notify, now_ns);
 	away_say(loader_away_ns(s->loader));
 	if (!err)
 		err = loader_poll(s->loader, now_ns);
@@ -496,6 +500,7 @@ static int loop(struct session *s)
 	uint64_t expirations;
 	int err = 0;
 
+	notify_say(&s->notify, "READY=1");
 	while (!err && !s->stop) {
 		if (poll(fds, 4, poll_timeout_ms(s)) < 0 && errno != EINTR)
 			return -errno;
@@ -545,6 +550,7 @@ int session_run(struct session *s, struct session_result *ret)
 			 "for it");
 	if (!err)
 		err = loop(s);
+	notify_say(&s->notify, "STOPPING=1");
 	end = finish(s);
 	s->result.records = pipeline_records(s->pipeline);
 	s->result.ops = pipeline_model(s->pipeline)->n_ops;

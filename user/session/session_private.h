@@ -5,6 +5,7 @@
 #ifndef RANKTRACE_SESSION_PRIVATE_H
 #define RANKTRACE_SESSION_PRIVATE_H
 
+#include "session/notify.h"
 #include "session/session.h"
 
 struct pace {               /* periods of the loop's work */
@@ -31,6 +32,7 @@ struct session {
 	struct probe_budget *probe_budget; /* NULL: no limit on the cost of probes */
 	struct reorder *reorder;
 	struct flight *flight; /* NULL: off */
+	struct notify notify;  /* the service manager */
 	int timer_fd, signal_fd, child_fd;
 	uint64_t start_boot_ns; /* same moment as start_ns, on the clock of process start times */
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */

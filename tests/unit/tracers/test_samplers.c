@@ -3,11 +3,17 @@
  * test_samplers.c - the table of sources: every line says who it is, a sampler when it runs and what to do about a
  * failure; what runs belongs to the tier, and a failing one stops nobody.
  */
+#include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -90,11 +96,82 @@ static void test_nobody_traced(void **state)
 	reader_free(r);
 }
 
+/* A file of a port that answers nobody: a pipe without a writer. Its reader cannot be ended, only left behind. */
+static char root[] = "/tmp/ranktrace-stuck-XXXXXX", port[128], file[192];
+
+static void fake_port(void)
+{
+	char path[160];
+
+	assert_non_null(mkdtemp(root));
+	snprintf(port, sizeof(port), "%s/class/infiniband/mlx5_0/ports/1", root);
+	snprintf(path, sizeof(path), "mkdir -p %s/counters", port);
+	assert_int_equal(system(path), 0);
+	snprintf(file, sizeof(file), "%s/state", port);
+	assert_int_equal(mkfifo(file, 0600), 0);
+	setenv("RANKTRACE_SYSFS", root, 1);
+}
+
+static int n_threads(void)
+{
+	struct dirent *d;
+	DIR *dir = opendir("/proc/self/task");
+	int n = 0;
+
+	while ((d = readdir(dir)))
+		n += *d->d_name != '.';
+	closedir(dir);
+	return n;
+}
+
+static int rounds(struct samplers *s, int n, uint64_t *now_ns)
+{
+	int most = 0, now;
+
+	for (int i = 0; i < n; i++, *now_ns += 1000000000ull) {
+		assert_int_equal(samplers_run(s, *now_ns), 0);
+		usleep(15000);
+		now = n_threads();
+		most = now > most ? now : most;
+	}
+	return most;
+}
+
+/* A thread that is stuck is left behind and a new one takes its place, four times; then the sampler is off, and the
+ * others go on. */
+static void test_stuck_thread_is_replaced(void **state)
+{
+	struct sampler_ctx ctx = { .is_traced = nobody, .emit = none_traced_emits, .stuck_ns = 40000000 };
+	struct samplers *s = NULL;
+	int emitted = 0, before, most, fd;
+	uint64_t now_ns = 1;
+
+	(void)state;
+	fake_port();
+	ctx.emit_to = &emitted;
+	assert_int_equal(reader_open(&ctx.reader), 0);
+	assert_int_equal(target_set_new(ctx.reader, NULL, 0, &ctx.targets), 0);
+	assert_int_equal(samplers_open(&ctx, &s), 0);
+	before = n_threads();
+	most = rounds(s, 10, &now_ns);
+	assert_true(most > before);
+	most = rounds(s, 60, &now_ns);
+	assert_true(most <= before + 4);
+	assert_true(rounds(s, 10, &now_ns) == most);
+	fd = open(file, O_RDWR | O_NONBLOCK); /* they come back, and find that nobody waits for them */
+	assert_true(fd >= 0 && write(fd, "4: ACTIVE\n", 10) == 10);
+	close(fd);
+	samplers_free(s);
+	target_set_free(ctx.targets);
+	reader_free(ctx.reader);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_line_is_whole),
 		cmocka_unit_test(test_nobody_traced),
+		cmocka_unit_test(test_stuck_thread_is_replaced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
