@@ -28,7 +28,7 @@ class Gpus:
             f.truncate(GPUS_AT + 64 * GPU_BYTES)
         self.env = dict(os.environ, LD_LIBRARY_PATH=SIM, RANKTRACE_NVML=f"{SIM}/libnvidia-ml.so.1",
                         SIM_CUDA_COMPUTE="1", SIM_CUDA_DEVICES=str(n), SIM_GPU_MIB="128", SIM_CUDA_INIT_MS="0",
-                        SIM_GPU_STATE=self.state)
+                        SIM_GPU_STATE=self.state, SIM_GEMM_NS="1000000")  # slower than a busy host enqueues
         self.env.update({k: str(v) for k, v in env.items()})
 
     def write(self, gpu, at, form, *values):

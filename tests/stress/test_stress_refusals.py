@@ -94,7 +94,7 @@ def baseline():
     path = f"{g.dir}/baseline"
     expect("a baseline", g.run(*ONE, "--save-baseline", path), 0)
     expect("held", g.run(*ONE, "--force", "--baseline", path), 0)
-    g.env["SIM_GEMM_NS"] = "112000"
+    g.env["SIM_GEMM_NS"] = "1120000"
     status, by, _ = g.lines(*ONE, "--force", "--baseline", path)
     job.check(status == 1 and all("own baseline" in f["text"] for f in by["fault"]) and len(by["fault"]) == 2,
               f"12 % slower than the baseline, both: exit {status}, {by.get('fault')}")

@@ -19,6 +19,7 @@
 struct entry {
 	char uuid[64], device[96], measure[16], date[16];
 	double value;
+	uint32_t size; /* of the matrices; 0: memory */
 };
 
 struct baseline {
@@ -40,12 +41,14 @@ static bool entry_parse(const char *text, struct entry *e)
 {
 	cJSON *line = cJSON_Parse(text);
 	const cJSON *value = cJSON_GetObjectItemCaseSensitive(line, "value");
+	const cJSON *size = cJSON_GetObjectItemCaseSensitive(line, "size");
 	bool ok = text_take(line, "uuid", e->uuid, sizeof(e->uuid)) &&
 		  text_take(line, "device", e->device, sizeof(e->device)) &&
 		  text_take(line, "measure", e->measure, sizeof(e->measure)) &&
 		  text_take(line, "date", e->date, sizeof(e->date)) && cJSON_IsNumber(value) && value->valuedouble > 0;
 
 	e->value = ok ? value->valuedouble : 0;
+	e->size = cJSON_IsNumber(size) && size->valuedouble > 0 ? (uint32_t)size->valuedouble : 0;
 	cJSON_Delete(line);
 	return ok;
 }
@@ -72,14 +75,14 @@ int baseline_read(const char *path, struct baseline **of, int *line)
 }
 
 double baseline_find(const struct baseline *of, const char *uuid, const char *device, const char *measure,
-		     const char **date)
+		     uint32_t size, const char **date)
 {
 	const struct entry *found = NULL;
 
 	for (int i = 0; i < of->n; i++) {
 		const struct entry *e = &of->entries[i];
 
-		if (strcmp(e->measure, measure) || strcmp(e->device, device))
+		if (strcmp(e->measure, measure) || strcmp(e->device, device) || e->size != size)
 			continue;
 		if (!strcmp(e->uuid, uuid) || !found)
 			found = e;
@@ -99,10 +102,10 @@ static void entry_print(FILE *f, const struct stress_gpu *gpu, int measure, cons
 {
 	if (gpu->judged[measure].measured)
 		fprintf(f,
-			"{\"uuid\":\"%s\",\"device\":\"%s\",\"measure\":\"%s\",\"value\":%.6g,\"unit\":\"%s\","
-			"\"date\":\"%s\"}\n",
-			gpu->uuid, gpu->name, measure_name(measure), gpu->judged[measure].value, measure_unit(measure),
-			date);
+			"{\"uuid\":\"%s\",\"device\":\"%s\",\"measure\":\"%s\",\"size\":%u,"
+			"\"value\":%.6g,\"unit\":\"%s\",\"date\":\"%s\"}\n",
+			gpu->uuid, gpu->name, measure_name(measure), measure < N_NUMBERS ? gpu->run->options->size : 0,
+			gpu->judged[measure].value, measure_unit(measure), date);
 }
 
 int baseline_writable(const char *path)

@@ -65,7 +65,7 @@ struct stress_gpu {
 	double checksum_share[N_NUMBERS]; /* largest difference of a row's sum, of its bound */
 	struct judgement judged[N_MEASURES];
 	uint64_t memory_bytes; /* under test */
-	bool memory_whole;     /* all patterns had their turn */
+	uint32_t memory_turns; /* how often all patterns had their turn */
 	uint32_t n_faults;
 	_Atomic double rate_now;
 };

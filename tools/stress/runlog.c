@@ -51,7 +51,7 @@ void runlog_window(struct runlog *log, const struct stress_run *run, int measure
 		cJSON_AddNumberToObject(line, "value", s->values[s->n - 1]);
 		cJSON_AddStringToObject(line, "unit", measure_unit(measure));
 		cJSON_AddNumberToObject(line, "checked", gpu->checked[measure]);
-		cJSON_AddBoolToObject(line, "memory_whole", gpu->memory_whole);
+		cJSON_AddNumberToObject(line, "memory_turns", gpu->memory_turns);
 		cJSON_AddNumberToObject(line, "temperature_c", gpu->health.temperature_c);
 		cJSON_AddNumberToObject(line, "power_w", gpu->health.power_w);
 		line_write(log, line);
@@ -130,7 +130,7 @@ static bool line_resume(struct stress_run *run, const cJSON *line, double *elaps
 		series_add(&gpu->series[measure], number_of(line, "value"));
 		gpu->windows[measure]++;
 		gpu->checked[measure] = (uint64_t)number_of(line, "checked");
-		gpu->memory_whole |= cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, "memory_whole"));
+		gpu->memory_turns = (uint32_t)number_of(line, "memory_turns");
 	}
 	return true;
 }

@@ -16,11 +16,16 @@ const struct threshold thresholds[] = {
 };
 const int n_thresholds = sizeof(thresholds) / sizeof(thresholds[0]);
 
-const struct threshold *threshold_find(const char *device, const char *measure, double limit_w)
+static bool row_fits(const struct threshold *t, double limit_w, uint32_t size)
+{
+	return (t->limit_w == 0 || limit_w >= t->limit_w) && (t->size == 0 || size == t->size);
+}
+
+const struct threshold *threshold_find(const char *device, const char *measure, double limit_w, uint32_t size)
 {
 	for (int i = 0; i < n_thresholds; i++)
 		if (!fnmatch(thresholds[i].device, device, 0) && !strcmp(thresholds[i].measure, measure))
-			return limit_w >= thresholds[i].limit_w || thresholds[i].limit_w == 0 ? &thresholds[i] : NULL;
+			return row_fits(&thresholds[i], limit_w, size) ? &thresholds[i] : NULL;
 	return NULL;
 }
 
@@ -37,15 +42,21 @@ static void hold(struct judgement *j, double least, const char *rule)
 	snprintf(j->rule, sizeof(j->rule), "%s", rule);
 }
 
+/* Rates of matrices of one size say nothing of another. */
+static uint32_t size_of(const struct stress_gpu *gpu, int measure)
+{
+	return measure < N_NUMBERS ? gpu->run->options->size : 0;
+}
+
 static void hold_baseline(struct stress_run *run, struct stress_gpu *gpu, int measure, const struct baseline *baseline)
 {
 	struct judgement *j = &gpu->judged[measure];
 	const char *date = "";
-	double own = baseline_find(baseline, gpu->uuid, gpu->name, measure_name(measure), &date);
+	double own = baseline_find(baseline, gpu->uuid, gpu->name, measure_name(measure), size_of(gpu, measure), &date);
 	char rule[JUDGE_RULE];
 
 	if (isnan(own)) {
-		run_note(run, "%s: the baseline has no %s", gpu->name, measure_name(measure));
+		run_note(run, "%s: the baseline has no %s of this --size", gpu->name, measure_name(measure));
 		return;
 	}
 	snprintf(rule, sizeof(rule), "%.0f %% of the own baseline of %s, %.4g", 100 * (1 - THRESHOLD_TOLERANCE), date,
@@ -72,7 +83,8 @@ static void hold_others(struct stress_run *run, struct stress_gpu *gpu, int meas
 
 static void hold_table(struct stress_gpu *gpu, int measure)
 {
-	const struct threshold *row = threshold_find(gpu->name, measure_name(measure), gpu->health.limit_w);
+	const struct threshold *row =
+		threshold_find(gpu->name, measure_name(measure), gpu->health.limit_w, gpu->run->options->size);
 	char rule[JUDGE_RULE];
 
 	if (!row)

@@ -19,6 +19,7 @@ struct threshold {
 	double least;
 	const char *unit, *source, *date;
 	double limit_w;
+	uint32_t size;
 	const char *condition;
 };
 
@@ -26,15 +27,15 @@ extern const struct threshold thresholds[];
 extern const int n_thresholds;
 
 /* NULL: none fits. limit_w < 0: it is not known, then rows that need one do not apply. */
-const struct threshold *threshold_find(const char *device, const char *measure, double limit_w);
+const struct threshold *threshold_find(const char *device, const char *measure, double limit_w, uint32_t size);
 
 /* Own earlier measurements, of a file of JSON lines. */
 struct baseline;
 /* 0, -errno of reading, -EINVAL: line *line is none of a baseline. */
 int baseline_read(const char *path, struct baseline **of, int *line);
-/* The one of this GPU, else of one of this name; NAN: none. */
+/* The one of this GPU, else of one of this name, of matrices of this size (0: memory); NAN: none. */
 double baseline_find(const struct baseline *of, const char *uuid, const char *device, const char *measure,
-		     const char **date);
+		     uint32_t size, const char **date);
 void baseline_free(struct baseline *of);
 /* 0 or -errno: whether it could be written, asked before a long run. */
 int baseline_writable(const char *path);

@@ -32,6 +32,10 @@ static const struct {
 	{ "*H100 80GB HBM3*", "fp8", 1979 },
 	{ "*H100 80GB HBM3*", "fp32", 67 },
 	{ "*H100 80GB HBM3*", "memory", 3350 },
+	{ "*H100 80GB HBM3*", "fp16", 989 },
+	{ "*H100 80GB HBM3*", "tf32", 494 },
+	{ "*H100 80GB HBM3*", "fp64", 67 },
+	{ "*H100 80GB HBM3*", "int8", 1979 },
 	/* A100 tensor core GPU data sheet, 80 GB SXM */
 	{ "*A100-SXM4-80GB*", "bf16", 312 },
 	{ "*A100-SXM4-80GB*", "memory", 2039 },
@@ -66,16 +70,17 @@ static void test_rows_near_the_limit(void **state)
 
 static void test_row_by_name_and_limit(void **state)
 {
-	const struct threshold *t = threshold_find("NVIDIA H200", "bf16", 700);
+	const struct threshold *t = threshold_find("NVIDIA H200", "bf16", 700, 8192);
 
 	(void)state;
 	assert_non_null(t);
 	assert_string_equal(t->device, "*H200*");
-	assert_null(threshold_find("NVIDIA H200", "bf16", 500)); /* capped by its owner: no row is for that */
-	assert_null(threshold_find("NVIDIA H200", "bf16", -1));
-	assert_non_null(threshold_find("NVIDIA H200", "memory", -1));
-	assert_null(threshold_find("NVIDIA H100 PCIe", "bf16", 700));
-	assert_string_equal(threshold_find("NVIDIA GB200", "bf16", 1200)->device, "*GB200*");
+	assert_null(threshold_find("NVIDIA H200", "bf16", 500, 8192)); /* capped by its owner: no row is for that */
+	assert_null(threshold_find("NVIDIA H200", "bf16", -1, 8192));
+	assert_non_null(threshold_find("NVIDIA H200", "memory", -1, 64));
+	assert_null(threshold_find("NVIDIA H200", "bf16", 700, 2048)); /* smaller products are slower */
+	assert_null(threshold_find("NVIDIA H100 PCIe", "bf16", 700, 8192));
+	assert_string_equal(threshold_find("NVIDIA GB200", "bf16", 1200, 8192)->device, "*GB200*");
 }
 
 static struct stress_run run;
@@ -84,7 +89,7 @@ static struct stress_options options;
 static void run_make(const char *name, const double *values, int n)
 {
 	memset(&run, 0, sizeof(run));
-	options = (struct stress_options){ .measures = 1u << NUMBER_bf16 };
+	options = (struct stress_options){ .measures = 1u << NUMBER_bf16, .size = 8192 };
 	run.options = &options;
 	run.n_gpus = n;
 	pthread_mutex_init(&run.lock, NULL);
@@ -197,6 +202,11 @@ static void test_baseline_takes_the_tables_place(void **state)
 	run_judge(&run, baseline);
 	assert_int_equal(run.n_faults, 1);
 	assert_non_null(strstr(run.faults[0].text, "own baseline"));
+	run_make("NVIDIA H200", bad, 2);
+	options.size = 4096;
+	run.gpus[1].class = 1;
+	run_judge(&run, baseline); /* of another size: it has none */
+	assert_int_equal(run.n_faults, 0);
 	baseline_free(baseline);
 	remove(path);
 }

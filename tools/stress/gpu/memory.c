@@ -189,7 +189,6 @@ static void memory_release(struct memory *m)
 void memory_window(struct stress_gpu *gpu)
 {
 	struct memory *m = calloc(1, sizeof(*m));
-	bool whole = false;
 	int err;
 
 	if (!m)
@@ -198,14 +197,13 @@ void memory_window(struct stress_gpu *gpu)
 	err = memory_setup(m);
 	if (err == -ENOMEM)
 		gpu->impossible = true;
-	err = err ? err : memtests_run(m, &whole);
+	err = err ? err : memtests_run(m);
 	gpu->rate_now = 0;
 	if (!err && m->rates.n) {
 		gpu->windows[MEASURE_MEMORY]++;
 		series_add(&gpu->series[MEASURE_MEMORY], series_median(&m->rates));
 	}
 	gpu->memory_bytes = m->total;
-	gpu->memory_whole |= whole;
 	memory_release(m);
 	free(m);
 	if (!gpu->lost)

@@ -44,7 +44,7 @@ int memory_check(struct memory *m, struct memory_value value, bool invert);
 int memory_move(struct memory *m);
 int memory_pause(struct memory *m, uint64_t ns);
 
-/* memtests.c: the patterns from the first to the last, until the window's end; *whole: all had their turn. */
-int memtests_run(struct memory *m, bool *whole);
+/* memtests.c: the patterns from the first to the last, again and again until the window's end. */
+int memtests_run(struct memory *m);
 
 #endif

@@ -17,7 +17,7 @@
 #include "tools/stress/threshold.h"
 
 #define ROUND_NS 300000000000ull /* the longest: in a day each type has its turn every five minutes */
-#define MEMORY_SHARE_OF_TIME 0.3
+#define MEMORY_SHARE_OF_TIME 0.4
 
 struct plan {
 	struct stress_run *run;
@@ -121,7 +121,7 @@ static void partial_say(struct stress_run *run, char partial[160])
 	const char *cut = NULL;
 
 	for (int i = 0; i < run->n_gpus; i++)
-		if (run->options->measures >> MEASURE_MEMORY & 1 && !run->gpus[i].lost && !run->gpus[i].memory_whole)
+		if (run->options->measures >> MEASURE_MEMORY & 1 && !run->gpus[i].lost && !run->gpus[i].memory_turns)
 			cut = "not all memory patterns had their turn: give it more time";
 	partial[0] = 0;
 	if (run->stopped)
