@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import tempfile
+import time
 
 import job
 
@@ -37,6 +38,8 @@ class Gpus:
             f.write(struct.pack(form, *values))
 
     def fault(self, gpu, bits):
+        """Counters of errors begin to move now."""
+        self.write(gpu, 8, "<Q", time.monotonic_ns())
         self.write(gpu, 4, "<I", bits)
 
     def process(self, gpu, pid):
