@@ -94,8 +94,8 @@ static __always_inline struct target *target_hit(__u32 tgid, __u64 cookie)
 	return t;
 }
 
-/* The same for a call whose record is all that it is for: NULL, and counted as lost, while nobody takes records. What
- * keeps totals in maps does not use it: they stay exact. */
+/* The same for a call whose record is all that it is for: NULL, and counted as lost, while no collector takes records.
+ * What keeps totals in maps does not use it: they stay exact. */
 static __always_inline struct target *target_call(__u32 tgid, __u64 cookie, __u32 ring)
 {
 	struct target *t = target_hit(tgid, cookie);

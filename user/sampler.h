@@ -37,9 +37,9 @@ struct sampler_ctx { /* all borrowed; lives as long as the sampler */
 	uint64_t start_ns;      /* of the session (CLOCK_MONOTONIC) */
 	uint64_t start_boot_ns; /* the same on the clock of target_proc.start_time_ns */
 	uint64_t dstate_limit_ns;
-	bool probes;       /* some process may have probes: tier trace or burst */
-	uint64_t stuck_ns; /* from then on a thread counts as stuck; 0: a minute */
-	bool often;        /* for some seconds only: sample as often as the values are renewed */
+	bool probes;              /* some process may have probes: tier trace or burst */
+	uint64_t thread_limit_ns; /* a thread that is at work for longer gets a successor; 0: a minute */
+	bool often;               /* for some seconds only: sample as often as the values are renewed */
 };
 
 struct sampler {
@@ -53,8 +53,8 @@ struct sampler {
 	int (*sample)(void *state, uint64_t now_ns);
 	/* NULL, as open() may leave the state, is fine. What a thread of its own that does not come back uses stays. */
 	void (*close)(void *state);
-	/* Its thread, where it has one: a thread that is stuck is left behind, with its state, for a new one. NULL:
-	 * none. */
+	/* Its thread, where it has one: one that does not come back is left behind, with its state, for a new one.
+	 * NULL: none. */
 	struct side_thread *(*side)(void *state);
 };
 

@@ -44,8 +44,8 @@ def main():
     sim = [f"{where}/ranktrace sim job --quiet --ranks 2 --step-ms 40 --seed {rng.randrange(1 << 30)} --steps {steps} "
            f"--log {where}/{name}.ops" for name, steps in (("old", 250), ("new", 100))]
     script = f"{sim[0]} & old=$!; sleep 4; mv {new} {where}/{LIBRARY}; {sim[1]} && wait $old && echo both > {where}/ok"
-    out = subprocess.run([f"{where}/ranktrace", "record", "--json", "-o", f"{where}/job.rtr", "--", "bash", "-c", script],
-                         capture_output=True, text=True, timeout=120)
+    out = subprocess.run([f"{where}/ranktrace", "record", "--json", "-o", f"{where}/job.rtr", "--", "bash", "-c",
+                          script], capture_output=True, text=True, timeout=120)
     job.check(os.path.exists(f"{where}/ok"), f"a job failed: {out.stderr}")
     job.check(out.returncode == 0 and not out.stdout, f"exit {out.returncode}, found {out.stdout} {out.stderr}")
     seen = subprocess.run([job.RANKTRACE, "replay", "-q", "--ops", f"{where}/job.rtr"], capture_output=True, text=True)

@@ -129,7 +129,7 @@ struct loader {
 	uint32_t n_refused; /* places where no function begins */
 	struct ring_source *rings;
 	struct heartbeat *heartbeat; /* the BPF programs' memory too */
-	uint64_t away_ns;            /* they returned at once for so long, and nobody asked yet */
+	uint64_t away_ns;            /* they returned at once for so long, since it was last asked for */
 	uint64_t *target_users;      /* the BPF programs' memory: targets of a user */
 	uint64_t lost[RING_CLASSES];
 	uint64_t *drops; /* as last emitted: [class][cpu], then one more row as read buffer */
@@ -139,6 +139,10 @@ struct loader {
 /* loader_targets.c */
 int target_users_map(struct loader *l);
 void target_users_unmap(struct loader *l);
+
+/* loader_maps.c */
+void maps_shrink(struct bpf_object *o, const char *name); /* hash maps, or that one: to one entry */
+bool maps_stay_empty(const struct loader *l, const struct tracer *t);
 
 /* loader_away.c */
 int heartbeat_map(struct loader *l);

@@ -101,7 +101,7 @@ int side_thread_take(struct side_thread *t, int (*take)(void *of, uint64_t now_n
 	return err;
 }
 
-bool side_thread_stuck(struct side_thread *t, uint64_t limit_ns)
+bool side_thread_overdue(struct side_thread *t, uint64_t limit_ns)
 {
 	return side_thread_step(t) == SIDE_ASKED && clock_monotonic_ns() - t->asked_ns > limit_ns;
 }

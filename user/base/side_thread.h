@@ -40,7 +40,7 @@ void side_thread_set(struct side_thread *t, enum side_step step);
  * -errno. */
 int side_thread_take(struct side_thread *t, int (*take)(void *of, uint64_t now_ns), uint64_t now_ns);
 /* Its work was asked for longer ago than that. */
-bool side_thread_stuck(struct side_thread *t, uint64_t limit_ns);
+bool side_thread_overdue(struct side_thread *t, uint64_t limit_ns);
 /* Ends the thread; waits a second at most, and not for one that is late. False: its work does not return and keeps its
  * data. */
 bool side_thread_end(struct side_thread *t);

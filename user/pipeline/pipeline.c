@@ -14,7 +14,7 @@
 
 #define OUTPUTS_MAX 16
 #define SEC 1000000000ull
-#define STILL_NS (5 * SEC)          /* between two ticks: the session had no turn, or nobody on the host had one */
+#define STILL_NS (5 * SEC)          /* between two ticks: the session had no turn, or the whole host had none */
 #define SETTLE_NS (10 * SEC)        /* then the ranks have time to go on */
 #define AUTOPSY_FLOOR_NS SEC        /* a session's shortest limit is longer */
 #define SETTLES_EVERY_NS (60 * SEC) /* a session that gets a turn now and then has to judge some day */
@@ -167,8 +167,8 @@ static void ops_hand_out(struct pipeline *p)
 		EACH_SINK(p, op, op, p->model);
 }
 
-/* A host that stood still (a guest that was paused), or a session that was stopped: by the clock everybody waited for
- * as long, and that is nobody's fault. What was open stays open; an autopsy's few ticks are no clock. */
+/* A host that was halted (a guest that was paused), or a session that was: by the clock all ranks waited for as long,
+ * and no rank is to blame. What was open stays open; an autopsy's few ticks are no clock. */
 static bool is_settling(struct pipeline *p)
 {
 	uint64_t now_ns = p->model->now_ns, gap_ns = p->tick_ns && now_ns > p->tick_ns ? now_ns - p->tick_ns : 0;

@@ -90,8 +90,7 @@ bool targets_refused_say(uint64_t n, bool said)
 void away_say(uint64_t ns)
 {
 	if (ns)
-		log_warn(
-			"this process was stopped, or got no CPU: for %.1f s probes returned at once, and the calls of that "
-			"time are lost",
-			ns / 1e9);
+		log_warn("this process was stopped, or got no CPU: for %.1f s probes returned at once; the calls of "
+			 "that time are lost",
+			 ns / 1e9);
 }

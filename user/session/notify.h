@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * notify.h - what a service manager is told: sd_notify(3)'s protocol, a datagram of lines. It restarts a service whose
- * loop has no turn any more. Without $NOTIFY_SOCKET nothing happens.
+ * notify.h - reports to the service manager by sd_notify(3)'s protocol, a datagram of lines. It restarts a service
+ * whose loop has no turn any more. Without $NOTIFY_SOCKET nothing happens.
  */
 #ifndef RANKTRACE_NOTIFY_H
 #define RANKTRACE_NOTIFY_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct notify {
-	int fd;            /* -1: nobody listens */
+	int fd;            /* -1: there is no manager */
 	uint64_t every_ns; /* 0: no watchdog */
 	uint64_t last_ns;
 };

@@ -3,7 +3,7 @@
  * reload.c - settings change while the session runs: each goes to the part whose it is, and no part loses what it
  * knows.
  *
- * Thresholds are the model's: it is told of them by a record, so that a replay knows them too.
+ * Thresholds are the model's, which gets them in a record, so that a replay knows them too.
  */
 #include "session/session_private.h"
 

@@ -10,7 +10,7 @@
 #include "base/side_thread.h"
 #include "source.h"
 
-#define STUCK_NS 60000000000ull
+#define THREAD_LIMIT_NS 60000000000ull
 #define RENEWALS_MAX 4 /* threads left behind, of one sampler */
 
 struct running {
@@ -87,9 +87,9 @@ int samplers_open(const struct sampler_ctx *ctx, struct samplers **ret)
 /* A call that does not return cannot be ended: the thread stays where it is, and what it uses with it. */
 static void renew(struct samplers *s, struct running *r)
 {
-	uint64_t limit_ns = s->ctx.stuck_ns ? s->ctx.stuck_ns : STUCK_NS;
+	uint64_t limit_ns = s->ctx.thread_limit_ns ? s->ctx.thread_limit_ns : THREAD_LIMIT_NS;
 
-	if (!r->sampler->side || !side_thread_stuck(r->sampler->side(r->state), limit_ns))
+	if (!r->sampler->side || !side_thread_overdue(r->sampler->side(r->state), limit_ns))
 		return;
 	r->sampler->close(r->state);
 	r->state = NULL;

@@ -141,7 +141,7 @@ static int rounds(struct samplers *s, int n, uint64_t *now_ns)
  * others go on. */
 static void test_stuck_thread_is_replaced(void **state)
 {
-	struct sampler_ctx ctx = { .is_traced = nobody, .emit = none_traced_emits, .stuck_ns = 40000000 };
+	struct sampler_ctx ctx = { .is_traced = nobody, .emit = none_traced_emits, .thread_limit_ns = 40000000 };
 	struct samplers *s = NULL;
 	int emitted = 0, before, most, fd;
 	uint64_t now_ns = 1;

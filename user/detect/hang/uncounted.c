@@ -408,9 +408,7 @@ void uncounted_free(struct uncounted *u)
 	keyed_free(&u->jobs);
 }
 
-/* --- for the session: whose stacks are to be read --- */
-
-/* Some main thread sleeps nearly as long as it takes to be named. */
+/* For the session: whose stacks are to be read. Some main thread sleeps nearly as long as it takes to be named. */
 static bool one_rests(const struct uncounted_job *j, const struct model *m, uint64_t ahead_ns)
 {
 	for (const struct proc *p = m->procs; p; p = p->next) {

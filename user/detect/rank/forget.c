@@ -4,7 +4,7 @@
  */
 #include "detect/rank/forget.h"
 
-#define LOOK_EVERY_NS 60000000000ull
+#define READ_EVERY_NS 60000000000ull
 
 struct forgotten {
 	const struct model *m;
@@ -13,9 +13,9 @@ struct forgotten {
 
 static bool is_due(struct forgetting *f, const struct model *m)
 {
-	if (m->now_ns < f->looked_ns + LOOK_EVERY_NS)
+	if (m->now_ns < f->read_ns + READ_EVERY_NS)
 		return false;
-	f->looked_ns = m->now_ns;
+	f->read_ns = m->now_ns;
 	return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * forget.h - what a detector keeps of jobs and processes that come and go by the thousand: it goes once the model has
- * forgotten them, looked at once a minute.
+ * forgotten them, once a minute.
  */
 #ifndef RANKTRACE_FORGET_H
 #define RANKTRACE_FORGET_H
@@ -10,7 +10,7 @@
 #include "model/model.h"
 
 struct forgetting {
-	uint64_t looked_ns; /* zeroed at first */
+	uint64_t read_ns; /* zeroed at first */
 };
 
 /* Entries keyed by the address of a struct job_id; `release` frees what an entry owns, NULL: nothing. */
