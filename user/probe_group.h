@@ -14,7 +14,7 @@
  * EVENTS: CUDA events, by which streams are joined. POSTS: RDMA posts and completions, which are matched by count and
  * never come back. */
 =======
- * (user/session/rules/budget_rules.h).
+* (user/session/rules/budget_rules.h).
  * NEEDED: operations, graphs and host waits, which go last and all together. EVENTS: CUDA events, by which streams are
  * joined. POSTS: RDMA posts and completions, which are matched by count and never come back. */
 >>>>>>> 49bb415 (days: house rules; a soak counts faults that the job says it injected)
