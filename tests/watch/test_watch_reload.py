@@ -90,6 +90,8 @@ def main():
         while not probes(s) and time.monotonic() < end:
             time.sleep(0.1)
         job.check(probes(s), f"raise = yes again, and nothing is probed: {s.stderr()}")
+        while not glob.glob(s.rtr + ".[0-9]*") and time.monotonic() < end:
+            time.sleep(0.1)
         job.check(glob.glob(s.rtr + ".[0-9]*"), f"rotate = 1s, and no new file: {os.listdir(a.dir)}")
         job.check(s.process.poll() is None, f"the daemon ended: {s.stderr()}")
         s.process.send_signal(signal.SIGTERM)

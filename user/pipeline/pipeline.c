@@ -15,7 +15,7 @@
 #define OUTPUTS_MAX 16
 #define SEC 1000000000ull
 #define STILL_NS (5 * SEC)          /* between two ticks: the session had no turn, or the whole host had none */
-#define SETTLE_NS (10 * SEC)        /* then the ranks have time to go on */
+#define SETTLE_NS (8 * SEC)         /* then the ranks have time to go on; a loss is still held (detect/host/loss.c) */
 #define AUTOPSY_FLOOR_NS SEC        /* a session's shortest limit is longer */
 #define SETTLES_EVERY_NS (60 * SEC) /* a session that gets a turn now and then has to judge some day */
 #define PID_BITS 22                 /* PID_MAX_LIMIT of the kernel */
