@@ -18,7 +18,7 @@
 
 /* --- meetings: run by the last one for all --- */
 
-static void classes_reset(void *arg)
+void gemm_classes_reset(void *arg)
 {
 	struct stress_run *run = arg;
 
@@ -242,7 +242,7 @@ static void window_run(struct gemm *g)
 
 	if (gpu->lost)
 		return;
-	crew_meet(&run->crew, classes_reset, run);
+	crew_meet(&run->crew, gemm_classes_reset, run);
 	ready = window_choose(g, ready);
 	if (gpu->lost)
 		return;

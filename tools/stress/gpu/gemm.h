@@ -42,6 +42,8 @@ struct gemm {
 
 /* One GPU's part of a window; all of the crew call it with the same type. */
 void gemm_window(struct stress_gpu *gpu, int number_id);
+/* Frees what a window's classes hold; `run` is a struct stress_run. */
+void gemm_classes_reset(void *run);
 
 /* gemm_setup.c. 0; -ENOMEM or -ENOTSUP with gpu->why; -EIO: lost. */
 int gemm_setup(struct gemm *g);

@@ -270,6 +270,7 @@ int stress_gpu(const struct stress_options *options, enum report_mode mode, stru
 	}
 	run_close(run);
 	baseline_free(baseline);
+	gemm_classes_reset(run);
 	free(run->classes);
 	free(run);
 	return status;
