@@ -9,15 +9,9 @@
 #include <stdint.h>
 
 /* Of a tracer's rows: what is taken from a process that pays too much for its probes
-<<<<<<< HEAD
  * (user/session/rules/budget_rules.h). NEEDED: operations, graphs and host waits, which go last and all together.
  * EVENTS: CUDA events, by which streams are joined. POSTS: RDMA posts and completions, which are matched by count and
  * never come back. */
-=======
-* (user/session/rules/budget_rules.h).
- * NEEDED: operations, graphs and host waits, which go last and all together. EVENTS: CUDA events, by which streams are
- * joined. POSTS: RDMA posts and completions, which are matched by count and never come back. */
->>>>>>> 49bb415 (days: house rules; a soak counts faults that the job says it injected)
 enum probe_group { PROBES_NEEDED, PROBES_CALLS, PROBES_POLLS, PROBES_POSTS, PROBES_BURST, PROBES_EVENTS, PROBE_GROUPS };
 
 const char *probe_group_what(enum probe_group group); /* "cuEventQuery and cuStreamQuery" */
