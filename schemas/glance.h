@@ -19,8 +19,9 @@ struct process_glance {
 	__u64 start_ns; /* with tgid the key */
 	__u64 execs;    /* of its first thread */
 	__u64 pages;    /* of its address space: moves with every mmap */
-	__u32 over;     /* its first thread ended, or its memory went */
-	__u32 rests;    /* enum glance_rests: the reader's own mark; 0 from the kernel */
+	__u32 uid;      /* real, as the host counts */
+	__u16 over;     /* its first thread ended, or its memory went */
+	__u16 rests;    /* enum glance_rests: the reader's own mark; 0 from the kernel */
 };
 _Static_assert(sizeof(struct process_glance) == 40, "process_glance");
 

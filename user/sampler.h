@@ -13,6 +13,7 @@
 #include "schemas/wire.h"
 
 struct reader;
+struct shares;
 struct target_proc;
 struct target_set;
 
@@ -27,6 +28,7 @@ struct side_thread;
 struct sampler_ctx { /* all borrowed; lives as long as the sampler */
 	struct reader *reader;
 	struct target_set *targets;
+	struct shares *shares; /* what each user's processes may cost in a turn; NULL: no limit */
 	/* Is this process one that the session traces, now? The set lists every candidate of the host. */
 	bool (*is_traced)(const void *of, const struct target_proc *p);
 	const void *is_traced_of;

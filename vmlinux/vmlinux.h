@@ -46,6 +46,14 @@ struct mm_struct {
 	unsigned long total_vm; /* pages */
 };
 
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+};
+
 struct task_struct {
 	unsigned int __state;
 	int on_cpu;
@@ -65,6 +73,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
 	struct seccomp seccomp;
+	const struct cred *real_cred;
 };
 
 struct kobject { const char *name; };

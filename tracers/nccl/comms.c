@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/shares.h"
 #include "tracers/nccl/comm_places.h"
 #include "tracers/nccl/comm_proxies.h"
 #include "source.h"
@@ -51,7 +52,7 @@
 #define GONE_SAMPLES 3 /* as another generation, or none: it was destroyed */
 
 struct scanned { /* one process */
-	uint32_t tgid;
+	uint32_t tgid, uid;
 	uint64_t start_ns, revision;
 	bool in_list;
 	struct comm_places comms;
@@ -186,6 +187,7 @@ static unsigned int threads_count(uint32_t tgid)
 static int procs_refresh(struct comms *c)
 {
 	struct scanned *p, *next;
+	uint64_t begin_ns;
 	size_t n;
 	const struct target_proc *const *list = target_set_list(c->ctx->targets, &n);
 
@@ -196,11 +198,18 @@ static int procs_refresh(struct comms *c)
 		if (!p)
 			return -ENOMEM;
 		p->in_list = true;
+		p->uid = list[i]->uid;
+		if (!shares_may(c->ctx->shares, p->uid)) {
+			c->revision = 0; /* again at the next sample */
+			continue;
+		}
+		begin_ns = clock_monotonic_ns();
 		if (p->revision != list[i]->revision || !p->comms.n_layouts)
 			comm_layouts_learn(&c->layouts, c->ctx->reader, list[i], &p->comms);
 		if (p->revision != list[i]->revision && !p->comms.n_places)
 			p->again = SCAN_AGAIN_CHANGE;
 		p->revision = list[i]->revision;
+		shares_spend(c->ctx->shares, p->uid, clock_monotonic_ns() - begin_ns);
 	}
 	HASH_ITER (hh, c->procs, p, next) {
 		if (!p->in_list)
@@ -297,12 +306,13 @@ static void scan_begin(struct comms *c, struct scanned *p)
 }
 
 /* Never scanned ones first. */
-static struct scanned *scan_choose(struct comms *c, uint64_t now_ns)
+static struct scanned *scan_choose(const struct comms *c, uint64_t now_ns)
 {
 	struct scanned *best = NULL;
 
 	for (struct scanned *p = c->procs; p; p = p->hh.next)
-		if (p->comms.n_layouts && p->scan_due_ns <= now_ns && (!best || (best->scanned && !p->scanned)))
+		if (p->comms.n_layouts && p->scan_due_ns <= now_ns && (!best || (best->scanned && !p->scanned)) &&
+		    shares_may(c->ctx->shares, p->uid))
 			best = p;
 	return best;
 }
@@ -315,6 +325,7 @@ static int scan_piece(struct comms *c, struct scanned *p)
 				  &c->found);
 
 	p->scan_took_ns += clock_monotonic_ns() - begin_ns;
+	shares_spend(c->ctx->shares, p->uid, clock_monotonic_ns() - begin_ns);
 	if (more == -EINPROGRESS || more == -EAGAIN) { /* a slow machine: the same again, in less, later */
 		c->pages = c->pages / 2 > SCAN_PAGES_MIN ? c->pages / 2 : SCAN_PAGES_MIN;
 		return 0;
@@ -324,17 +335,25 @@ static int scan_piece(struct comms *c, struct scanned *p)
 	return scan_end(c, p, more) ?: 1;
 }
 
+/* The one under way, or, while its user's share is used up, one of another user. */
+static struct scanned *scan_next(const struct comms *c, uint64_t now_ns)
+{
+	struct scanned *p = c->scanning ? scanned_find(c, c->scanning) : NULL;
+
+	return p && shares_may(c->ctx->shares, p->uid) ? p : scan_choose(c, now_ns);
+}
+
 static int scans_go_on(struct comms *c, uint64_t now_ns)
 {
 	uint64_t until_ns = now_ns + SCAN_NS;
 	int more = 1;
 
 	while (more > 0 && clock_monotonic_ns() < until_ns) {
-		struct scanned *p = c->scanning ? scanned_find(c, c->scanning) : scan_choose(c, now_ns);
+		struct scanned *p = scan_next(c, now_ns);
 
 		if (!p)
 			return 0;
-		if (!c->scanning)
+		if (c->scanning != p->tgid)
 			scan_begin(c, p);
 		more = scan_piece(c, p);
 	}
@@ -491,14 +510,19 @@ static int comms_sample(void *state, uint64_t now_ns)
 {
 	struct comms *c = state;
 	int err = procs_due(c, now_ns) ? procs_refresh(c) : 0;
+	uint64_t begin_ns;
 
 	if (c->quick_ns && now_ns - c->quick_ns >= QUICK_PROBE_NS && !uneven(c))
 		c->quick_over = true;
 	for (struct scanned *p = c->procs; !err && p; p = p->hh.next) {
 		if (!read_due(c, p, now_ns) && p->comms.n_places)
 			continue;
+		if (!shares_may(c->ctx->shares, p->uid))
+			continue;
+		begin_ns = clock_monotonic_ns();
 		changed_note(p, now_ns);
 		err = p->comms.n_places ? read_one(c, p) : 0;
+		shares_spend(c->ctx->shares, p->uid, clock_monotonic_ns() - begin_ns);
 	}
 	return err ? err : scans_go_on(c, clock_monotonic_ns());
 }

@@ -13,19 +13,19 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 RECORD_IN_BTF(life_fork);
 RECORD_IN_BTF(life_exit);
 
-/* Strangers that are new or another program now: the next scan reads these, not all that are old. */
+/* Strangers that are new or another program now, and their users: the next scan reads these, not all that are old. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, BORN_MAX);
-	__type(key, __u32); /* tgid */
-	__type(value, __u32);
+	__type(key, __u32);   /* tgid */
+	__type(value, __u32); /* uid */
 } born SEC(".maps");
 
 static __always_inline int born_note(__u32 tgid)
 {
-	__u32 value = 0;
+	__u32 uid = (__u32)bpf_get_current_uid_gid();
 
-	bpf_map_update_elem(&born, &tgid, &value, BPF_ANY);
+	bpf_map_update_elem(&born, &tgid, &uid, BPF_ANY);
 	return 0;
 }
 
@@ -150,6 +150,7 @@ int process_glances(struct bpf_iter__task *ctx)
 	g.parent_tgid = p->real_parent->tgid;
 	g.start_ns = p->start_time;
 	g.execs = p->self_exec_id;
+	g.uid = BPF_CORE_READ(p, real_cred, uid.val);
 	if (mm)
 		g.pages = mm->total_vm;
 	g.over = p->exit_state || (!mm && !(p->flags & KERNEL_PF_KTHREAD));

@@ -30,7 +30,8 @@
 #define QUOTA_EVERY_NS 1000000000ull
 #define QUOTA_WATCH_EVERY_NS 5000000000ull /* five files a rank: no small part of what tier watch costs */
 #define EVIDENCE_NS 80000000ull            /* a tick; what is left waits for the next one */
-#define EVIDENCE_LATE_NS 750000000ull      /* past the limit; then a wait is reported with what is known */
+#define FILES_NS 10000000ull          /* of a tick for quotas and counts of bytes: what is left comes in the next one */
+#define EVIDENCE_LATE_NS 750000000ull /* past the limit; then a wait is reported with what is known */
 #define DELAYED_NS \
 	20000000ull /* that long without a CPU or in D since the last record: emitted at once, for causes are judged \
 		       within a second */
@@ -52,6 +53,7 @@ struct seen { /* what was last emitted of a task */
 struct sched_scan {
 	struct seen *seen;
 	uint64_t evidence_until_ns; /* of this tick */
+	uint64_t files_until_ns;    /* of this tick */
 	uint64_t sampled_ns;        /* tier watch */
 	bool has_mounts;
 	struct cgroup_mounts mounts;
@@ -169,7 +171,7 @@ static void open_account(struct sched_entry *e, uint64_t now)
 	}
 }
 
-static int totals_emit(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e, uint64_t now)
+static int totals_emit(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e, bool with_io, uint64_t now)
 {
 	struct sched_task r = {
 		.hdr = sched_hdr(sizeof(r), SCHED_TASK, tid, e->tgid, now),
@@ -178,7 +180,7 @@ static int totals_emit(struct tracer_handle *h, uint32_t tid, const struct sched
 		.wait_ns = e->wait_ns,
 		.sleep_ns = e->sleep_ns,
 		.disk_ns = e->disk_ns,
-		.io_bytes = tid == e->tgid ? io_bytes(e->tgid) : 0,
+		.io_bytes = with_io && tid == e->tgid ? io_bytes(e->tgid) : 0,
 		.state = e->state,
 		.preempted = e->preempted,
 		.stopped_ns = e->stopped_ns,
@@ -319,6 +321,7 @@ static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct se
 		     uint64_t now)
 {
 	bool same_wait = s->blocked_begin_ns && e->state == SCHED_DISK && e->since_ns == s->blocked_begin_ns;
+	bool has_time = s->tid == e->tgid && clock_monotonic_ns() < scan->files_until_ns;
 	int err = 0;
 
 	if (s->blocked_begin_ns && !same_wait) {
@@ -330,9 +333,9 @@ static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct se
 		s->since_ns = e->since_ns;
 		s->emitted_state = e->state;
 		s->delayed_ns = e->wait_ns + e->disk_ns;
-		err = totals_emit(h, s->tid, e, now);
+		err = totals_emit(h, s->tid, e, has_time, now);
 	}
-	if (!err && s->tid == e->tgid && now - s->quota_emitted_ns >= quota_every_ns(h))
+	if (!err && has_time && now - s->quota_emitted_ns >= quota_every_ns(h))
 		err = quota_scan(h, scan, s, e->tgid, now);
 	if (!err && !same_wait && e->state == SCHED_DISK && now >= e->since_ns + tracer_dstate_limit_ns(h))
 		err = blocked_sample(h, scan, s, e, now);
@@ -417,6 +420,7 @@ static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
 	if (!s)
 		return -ENOMEM;
 	s->evidence_until_ns = clock_monotonic_ns() + EVIDENCE_NS;
+	s->files_until_ns = clock_monotonic_ns() + FILES_NS;
 	return tracer_tier(h) == TIER_WATCH ? samples_tick(h, s, now_ns) : map_tick(h, s, now_ns);
 }
 

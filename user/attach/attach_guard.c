@@ -15,6 +15,7 @@
 #include <sys/utsname.h>
 
 #include "base/clock.h"
+#include "base/shares.h"
 #include "inspect/discover/discover.h"
 #include "uthash.h"
 
@@ -22,7 +23,9 @@
 #define FRESH_MOST_NS 3000000000ull
 #define FRESH_COSTS \
 	8 /* an answer is valid for so many times what asking costs, so that asking stays cheap on a busy machine */
+#define ASK_NS 15000000ull /* of a slice */
 #define ASKED_MAX 4096
+#define ANSWERS 64
 #define UNREAD_MAX 256
 #define FILES_MAX 8
 
@@ -35,9 +38,19 @@ struct asked {
 	UT_hash_handle hh;
 };
 
+struct answered { /* in this slice; one for each place of a small table */
+	uint64_t file, slice, at_ns;
+	struct guard_answer answer;
+};
+
 struct attach_guard {
 	struct reader *reader;
 	struct target_set *targets;
+	struct shares *shares;
+	struct answered answers[ANSWERS];
+	uint64_t slice, ask_until_ns; /* 0: no slices, and no limit */
+	size_t n_maps;                /* processes that map the file in question */
+	bool unfinished;
 	struct asked *asked;
 	uint64_t fresh_ns; /* how long an answer is valid */
 	unsigned n_asked;
@@ -127,6 +140,10 @@ static bool in_the_way(struct attach_guard *g, uint32_t tgid)
 	if (!a)
 		return lock_held(g, tgid);
 	if (!a->at_ns || clock_monotonic_ns() - a->at_ns >= g->fresh_ns) {
+		if (g->slice && clock_monotonic_ns() >= g->ask_until_ns) {
+			g->unfinished = true;
+			return a->held;
+		}
 		g->n_asked++;
 		a->held = lock_held(g, tgid);
 		a->at_ns = clock_monotonic_ns();
@@ -211,31 +228,72 @@ static uint32_t lost_holder(struct attach_guard *g, const uint8_t *build_id, siz
 	return 0;
 }
 
-static uint32_t holder_find(struct attach_guard *g, const uint8_t *build_id, size_t len)
+/* Of a user with too many processes not all are known, and the kernel would wait for any of them. */
+static struct guard_answer holder_find(struct attach_guard *g, const uint8_t *build_id, size_t len)
 {
 	size_t n;
 	const struct target_proc *const *list = target_set_list(g->targets, &n);
-	uint32_t holder = lost_holder(g, build_id, len);
+	struct guard_answer a = { .holder = lost_holder(g, build_id, len) };
 
-	for (size_t i = 0; !holder && i < n; i++) {
+	g->n_maps = 0;
+	for (size_t i = 0; !a.holder && i < n; i++) {
 		if (!maps_file(list[i], build_id, len))
 			continue;
+		g->n_maps++;
 		file_note(g, list[i]->tgid, hash_build_id(build_id, len));
+		if (shares_are_full(g->shares, list[i]->uid)) {
+			a.crowd = list[i]->uid;
+			return a;
+		}
 		if (in_the_way(g, list[i]->tgid))
-			holder = list[i]->tgid;
+			a.holder = list[i]->tgid;
 	}
-	return holder ? holder : unread_holder(g, build_id, len);
+	if (!a.holder)
+		a.holder = unread_holder(g, build_id, len);
+	return a;
+}
+
+static struct guard_answer all_ask(struct attach_guard *g, const uint8_t *build_id, size_t len)
+{
+	uint64_t begin_ns = clock_monotonic_ns(), fresh_ns;
+	unsigned before = g->n_asked;
+	struct guard_answer a;
+
+	g->unfinished = false;
+	a = holder_find(g, build_id, len);
+	a.unfinished = g->unfinished;
+	if (g->n_asked == before)
+		return a;
+	fresh_ns = FRESH_COSTS * (clock_monotonic_ns() - begin_ns) / (g->n_asked - before) *
+		   (g->n_maps > g->n_asked - before ? g->n_maps : g->n_asked - before);
+	g->fresh_ns = fresh_ns < FRESH_NS ? FRESH_NS : fresh_ns > FRESH_MOST_NS ? FRESH_MOST_NS : fresh_ns;
+	return a;
+}
+
+struct guard_answer attach_guard_ask(struct attach_guard *g, const uint8_t *build_id, size_t len)
+{
+	uint64_t file = hash_build_id(build_id, len);
+	struct answered *known = &g->answers[file % ANSWERS];
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (!g->slice || known->slice != g->slice || known->file != file || now_ns - known->at_ns >= FRESH_NS)
+		*known = (struct answered){ file, g->slice, now_ns, all_ask(g, build_id, len) };
+	return known->answer;
 }
 
 uint32_t attach_guard_holder(struct attach_guard *g, const uint8_t *build_id, size_t len)
 {
-	uint64_t begin_ns = clock_monotonic_ns(), fresh_ns;
-	unsigned before = g->n_asked;
-	uint32_t holder = holder_find(g, build_id, len);
+	return attach_guard_ask(g, build_id, len).holder;
+}
 
-	if (g->n_asked == before)
-		return holder;
-	fresh_ns = FRESH_COSTS * (clock_monotonic_ns() - begin_ns);
-	g->fresh_ns = fresh_ns < FRESH_NS ? FRESH_NS : fresh_ns > FRESH_MOST_NS ? FRESH_MOST_NS : fresh_ns;
-	return holder;
+void attach_guard_share(struct attach_guard *g, struct shares *shares)
+{
+	g->shares = shares;
+	g->slice = 0;
+}
+
+void attach_guard_slice(struct attach_guard *g)
+{
+	g->slice++;
+	g->ask_until_ns = clock_monotonic_ns() + ASK_NS;
 }

@@ -53,9 +53,8 @@ bool attached_is_of(const struct loader *l, const struct attached *a, int lib_id
 
 static bool lib_is_used(const struct loader *l, uint32_t lib_id)
 {
-	for (const struct attached *a = l->attached; a; a = a->next)
-		if (a->lib_id == lib_id)
-			return true;
+	if (l->libs[lib_id].n_attached)
+		return true;
 	for (const struct learnt *k = l->learnt; k; k = k->next)
 		if (k->lib_id == lib_id)
 			return true;
@@ -96,8 +95,8 @@ static bool proc_is_full(const struct loader *l, const struct target_proc *proc)
 {
 	uint32_t n = 0;
 
-	for (const struct attached *a = l->attached; a; a = a->next)
-		n += a->tgid == proc->tgid && a->start_ns == proc->start_time_ns;
+	for (const struct attached *a = attached_first(l, proc->tgid); a; a = a->next_of_proc)
+		n += a->start_ns == proc->start_time_ns;
 	return n >= LOADER_LIBS_OF_PROC;
 }
 
@@ -124,12 +123,21 @@ static int lib_find(const struct loader *l, const struct tracer *t, const struct
 	return -ENOENT;
 }
 
+/* What a probe on this file costs was measured for another tracer or group. */
+static void price_copy(const struct loader *l, struct lib_probes *p)
+{
+	for (uint32_t i = 0; i < l->n_libs && !p->price_ns; i++)
+		if (target_file_same(&l->libs[i].file, &p->file))
+			p->price_ns = l->libs[i].price_ns;
+}
+
 static int lib_fill(struct loader *l, struct lib_probes *p, const struct target_file *file)
 {
 	p->file = *file;
 	p->file.fd = -1; /* the file's own may be closed and its number reused */
 	p->build_id_len = file->facts.build_id_len;
 	memcpy(p->build_id, file->facts.build_id, p->build_id_len);
+	price_copy(l, p);
 	p->symbols = calloc(p->tracer->n_probes, sizeof(*p->symbols));
 	p->classes = calloc(p->tracer->n_probes, sizeof(*p->classes));
 	if (!p->symbols || !p->classes)
@@ -150,17 +158,15 @@ int lib_file_check(struct loader *l, const struct target_file *file)
  * that maps it from now on. */
 static void replaced_drop(struct loader *l, const struct lib_probes *lib, const struct target_file *file)
 {
-	struct attached **at = &l->attached, *a;
+	struct attached *next;
 
-	while ((a = *at)) {
+	for (struct attached *a = l->attached; a; a = next) {
 		const struct lib_probes *old = &l->libs[a->lib_id];
 
+		next = a->next;
 		if (old == lib || old->file.dev != file->dev || old->file.ino != file->ino ||
-		    target_file_same(&old->file, file)) {
-			at = &a->next;
+		    target_file_same(&old->file, file))
 			continue;
-		}
-		*at = a->next;
 		l->libs[a->lib_id].shared_next = 0;
 		attached_free(l, a);
 	}

@@ -24,10 +24,11 @@ bool place_is_there(struct placing *p, uint64_t offset, uint32_t row)
 	for (size_t i = 0; i < p->n; i++)
 		if (p->at[i].offset == offset && p->at[i].row == row)
 			return true;
-	for (const struct attached *a = l->attached; a; a = a->next) {
+	for (const struct attached *a = l->multi ? attached_first(l, p->proc->tgid) : l->attached; a;
+	     a = l->multi ? a->next_of_proc : a->next) {
 		if (a->tracer != p->h->tracer || a->dev != p->lib->file->dev || a->ino != p->lib->file->ino)
 			continue;
-		if (l->multi && (a->tgid != p->proc->tgid || a->start_ns != p->proc->start_time_ns))
+		if (l->multi && a->start_ns != p->proc->start_time_ns)
 			continue;
 		for (size_t i = 0; i < a->n_places; i++)
 			if (a->places[i].offset == offset && a->places[i].row == row) {
@@ -136,6 +137,8 @@ int placing_attach(struct placing *p, bool mapped)
 		memcpy(a->places, p->at, sizeof(p->at));
 	err = a->places ? groups_attach(p, a) : -ENOMEM;
 	l->n_probes += a->n_probes;
+	if (!err)
+		err = attached_add(l, a);
 	if (err) {
 		attached_free(l, a);
 		return err;
@@ -143,8 +146,6 @@ int placing_attach(struct placing *p, bool mapped)
 	p->since_ns = a->since_ns = clock_monotonic_ns();
 	a->begin_ns = begin_ns;
 	a->early = !mapped;
-	a->next = l->attached;
-	l->attached = a;
 	if (!mapped)
 		return a->n_probes;
 	learnt_note(p, lib_id);
@@ -230,8 +231,8 @@ static void early_emit(const struct placing *p)
 {
 	struct loader *l = p->h->loader;
 
-	for (struct attached *a = l->attached; a; a = a->next)
-		if (a->early && a->tracer == p->h->tracer && a->tgid == p->proc->tgid && a->dev == p->lib->file->dev &&
+	for (struct attached *a = attached_first(l, p->proc->tgid); a; a = a->next_of_proc)
+		if (a->early && a->tracer == p->h->tracer && a->dev == p->lib->file->dev &&
 		    a->ino == p->lib->file->ino) {
 			a->early = false;
 			attached_emit(l, a, p->lib, a->begin_ns, true);

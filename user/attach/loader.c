@@ -169,7 +169,13 @@ static bool uretprobe_is_syscall(void)
 
 static bool lib_is_free(void *to, uint32_t lib_id)
 {
-	return lib_id == LIB_OWN || !lib_holder(to, lib_id);
+	struct loader *l = to;
+	struct guard_answer a;
+
+	if (lib_id == LIB_OWN)
+		return true;
+	a = attach_guard_ask(l->guard, l->libs[lib_id].build_id, l->libs[lib_id].build_id_len);
+	return !a.holder && !a.crowd && !a.unfinished;
 }
 
 int loader_open(const struct loader_cfg *cfg, struct loader **ret)
@@ -190,6 +196,7 @@ int loader_open(const struct loader_cfg *cfg, struct loader **ret)
 		loader_free(l);
 		return -ENOMEM;
 	}
+	attach_guard_share(l->guard, cfg->shares);
 	err = kernel_lacks_read(&l->lacks);
 	l->lacks |= cfg->lacks;
 	l->multi = !(l->lacks & (KERNEL_BIT(UPROBE_MULTI) | KERNEL_BIT(COOKIE)));
@@ -231,6 +238,7 @@ static int left_settle(void *to)
 	err = reader_open(&r);
 	if (!err)
 		attach_guard_use(l->guard, r);
+	attach_guard_share(l->guard, NULL); /* no scan counts processes here */
 	return err;
 }
 
@@ -238,6 +246,7 @@ struct loader_left loader_detach(struct loader *l)
 {
 	struct loader_left left = { 0 };
 
+	attach_guard_share(l->guard, l->cfg.shares); /* no slices any more: each answer is a whole one */
 	attached_free_all(l);
 	detacher_poll(l->detacher);
 	left.n_links = detacher_waiting(l->detacher);

@@ -17,6 +17,7 @@
 
 struct loader;
 struct reader;
+struct shares;
 struct target_set;
 struct symbolizer;
 struct target_proc;
@@ -29,8 +30,10 @@ struct loader_cfg {
 	uint64_t dstate_limit_ns;
 	size_t ring_bytes[RING_CLASSES]; /* of each ring of the class: a power of two */
 	enum tier tier;
-	bool prices;    /* measure and count the cost of probes */
-	uint32_t lacks; /* bits of kernel.def to do without, beside what the kernel lacks; 0: none */
+	bool prices;           /* measure and count the cost of probes */
+	bool shared_probes;    /* session.h */
+	struct shares *shares; /* whose processes are as many as one user may have; NULL: no user's */
+	uint32_t lacks;        /* bits of kernel.def to do without, beside what the kernel lacks; 0: none */
 	/* Gets the records of the loader and of tracers' ticks. */
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *emit_to;
@@ -77,7 +80,9 @@ struct attach_note {
 	size_t n_ambiguous; /* functions of the library without a probe, because several share one address */
 	uint32_t holder;    /* process that the library has been waiting for, for a second by now; 0: none */
 	bool waits;         /* nothing was attached: try again */
-	bool more;          /* not all were attached, as each takes milliseconds here: call again soon */
+	const struct target_proc *other; /* another user's process that maps it, and would pay: it waits for that */
+	uint32_t crowd;                  /* user with more processes than are scanned, that map it: it waits for that */
+	bool more;                       /* not all were attached, as each takes milliseconds here: call again soon */
 };
 /* Starts a time slice: where probes are attached one by one, attaches take 10 ms at most, so that urgent work gets its
  * turn. */

@@ -44,9 +44,11 @@ struct lib_probes {              /* a library as one tracer sees it: this very f
 	const struct tracer *tracer;
 	enum probe_group group; /* rows of this group, up to `upto` */
 	enum tier upto;
-	struct elf_symbol *symbols; /* [tracer->n_probes] */
-	uint8_t *classes;           /* the same: enum hit_class of each */
-	uint32_t n_found;
+	struct elf_symbol *symbols;   /* [tracer->n_probes] */
+	uint8_t *classes;             /* the same: enum hit_class of each */
+	uint32_t n_found, n_attached; /* n_attached: rows of `attached` */
+	uint64_t price_ns;            /* time that one probe on it cost the attach; 0 not known */
+	bool crowd_said, shared_said;
 	size_t n_ambiguous;      /* functions left out because others share their address; 0 after it was reported */
 	uint64_t waits_since_ns; /* waits for a lock since then; 0: does not wait */
 	bool wait_logged;
@@ -71,7 +73,7 @@ struct learnt {                  /* a file that tracer_place() put probes on */
 };
 
 struct attached { /* links on one library of one process */
-	uint32_t tgid;
+	uint32_t tgid, uid;
 	uint64_t start_ns; /* of the process */
 	const struct tracer *tracer;
 	uint32_t lib_id;
@@ -89,7 +91,10 @@ struct attached { /* links on one library of one process */
 	uint64_t since_ns; /* when the last of these was in place */
 	bool early;        /* attached before the process maps the file */
 	uint64_t dev, ino; /* of the file that holds the places */
-	struct attached *next;
+	size_t n_rows;     /* of the attach order that are done: the next call goes on there */
+	bool returns;      /* return probes are among them */
+	bool added;        /* in the lists */
+	struct attached *prev, *next, *next_of_proc;
 };
 
 struct shed { /* groups that were removed from a process, one bit each */
@@ -121,6 +126,7 @@ struct loader {
 	struct hit_prices prices;  /* 0: not measured */
 	uint64_t slice_until_ns;   /* loader_slice_begin() */
 	struct attached *attached;
+	struct proc_links *proc_links; /* the same by process */
 	struct shed *shed;
 	struct learnt *learnt;
 	struct attach_guard *guard;
@@ -148,6 +154,18 @@ bool maps_stay_empty(const struct loader *l, const struct tracer *t);
 int heartbeat_map(struct loader *l);
 void heartbeat_unmap(struct loader *l);
 void heartbeat_beat(struct loader *l); /* the collector has its turn */
+
+/* attached.c */
+struct attached *attached_find(const struct loader *l, const struct tracer *t, const struct target_proc *proc,
+			       const struct target_lib *lib, int lib_id);
+struct attached *attached_first(const struct loader *l, uint32_t tgid); /* of a process; then ->next_of_proc */
+int attached_add(struct loader *l, struct attached *a);                 /* 0 or -ENOMEM */
+
+/* attach_rows.c: 0, 1 more is left, or -errno */
+int rows_attach(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, int fd, bool returns);
+int rows_attach_slice(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, int fd, bool returns);
+int cookies_put(struct loader *l, const struct attached *a, const struct lib_probes *lib, __u64 bias, __u64 flags);
+void cookies_forget(struct loader *l, const struct attached *a);
 
 /* attach.c */
 struct tracer_handle *handle_of(struct loader *l, const struct tracer *t); /* NULL none */

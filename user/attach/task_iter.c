@@ -158,13 +158,16 @@ static int glances_read(struct loader *l, struct process_glance **ret, size_t *r
 	return err;
 }
 
-static size_t born_read(struct loader *l, uint32_t *tgids)
+static size_t born_read(struct loader *l, struct target_born *born)
 {
 	int fd = loader_map_fd(l, "born");
 	size_t n = 0;
 
-	for (uint32_t tgid; n < BORN_MAX && !bpf_map_get_next_key(fd, NULL, &tgid); tgids[n++] = tgid)
-		bpf_map_delete_elem(fd, &tgid);
+	while (n < BORN_MAX && !bpf_map_get_next_key(fd, NULL, &born[n].tgid)) {
+		if (bpf_map_lookup_elem(fd, &born[n].tgid, &born[n].uid))
+			born[n].uid = UID_UNKNOWN;
+		bpf_map_delete_elem(fd, &born[n++].tgid);
+	}
 	return n;
 }
 
@@ -184,7 +187,7 @@ static int all_scan(struct loader *l, struct target_set *set)
  * host of many processes. */
 int loader_scan(struct loader *l, struct target_set *set)
 {
-	uint32_t born[BORN_MAX];
+	struct target_born born[BORN_MAX];
 	size_t n = born_read(l, born);
 
 	if (n == BORN_MAX || clock_monotonic_ns() >= l->glances_due_ns)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "base/larger.h"
 #include "model/state.h"
 
@@ -36,12 +37,18 @@ static struct comm_own *comm_new(struct model *m, uint64_t hash, uint64_t ts_ns)
 	return c;
 }
 
+static struct comm_own *comm_find(const struct model *m, uint64_t hash)
+{
+	struct comm_own *c;
+
+	HASH_FIND(hh, m->state->comms, &hash, sizeof(hash), c);
+	return c;
+}
+
 static struct comm_own *comm_get(struct model *m, uint64_t hash, uint64_t ts_ns)
 {
-	struct comm_own *c = NULL;
+	struct comm_own *c = hash ? comm_find(m, hash) : NULL;
 
-	if (hash)
-		HASH_FIND(hh, m->state->comms, &hash, sizeof(hash), c);
 	return c ? c : comm_new(m, hash, ts_ns);
 }
 
@@ -133,15 +140,32 @@ static void shared_find(const struct member *mb)
 		}
 }
 
+bool owners_differ(uint64_t a, uint64_t b)
+{
+	return a && b && a != b;
+}
+
+/* Anybody can write any hash into memory of his own: a process of another user is in another communicator. */
+static uint64_t comm_key(const struct model *m, const struct proc *p, uint64_t hash)
+{
+	const struct comm_own *c = comm_find(m, hash);
+	uint64_t owner = proc_owner(p);
+
+	return c && owners_differ(c->owner, owner) ? hash_mix(hash, owner) : hash;
+}
+
 int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int nranks, uint64_t ts_ns)
 {
-	bool joins = hash && mb->comm->hash != hash;
+	uint64_t key = hash ? comm_key(m, mb->proc, hash) : 0;
+	bool joins = key && mb->comm->hash != key;
 	struct comm_own *c;
 
 	if (joins) {
-		c = comm_get(m, hash, ts_ns);
+		c = comm_get(m, key, ts_ns);
 		if (!c)
 			return -ENOMEM;
+		c->said = hash;
+		c->owner = c->owner ? c->owner : proc_owner(mb->proc);
 		comm_leave(m, mb);
 		mb->comm = &c->c;
 		member_hold(&c->c, mb);

@@ -47,10 +47,18 @@ struct comm_init *comm_init_add(struct model *m, const struct comm_init *like)
 	return b;
 }
 
-static struct comm_init *comm_init_get(struct model *m, const struct event *e, struct comm *parent, uint64_t nth)
+static bool has_id(const struct comm_init *b, uint64_t id_hash, const struct proc *p)
+{
+	uint64_t owner = b->members ? proc_owner(b->members->proc) : 0;
+
+	return b->id_hash == id_hash && !owners_differ(owner, proc_owner(p));
+}
+
+static struct comm_init *comm_init_get(struct model *m, const struct event *e, const struct proc *p,
+				       struct comm *parent, uint64_t nth)
 {
 	for (struct comm_init *b = m->comm_inits; b; b = b->next)
-		if (parent ? b->parent == parent && b->nth == nth : b->id_hash == e->comm_init.id_hash)
+		if (parent ? b->parent == parent && b->nth == nth : has_id(b, e->comm_init.id_hash, p))
 			return b;
 	return comm_init_add(m, &(struct comm_init){ .kind = e->comm_init.kind,
 						     .id_hash = parent ? 0 : e->comm_init.id_hash,
@@ -101,7 +109,7 @@ static int comm_init_called(struct model *m, struct proc_own *p, const struct ev
 		return 0;
 	if (e->comm_init.parent_addr ? !parent || !parent->m.comm->hash : !e->comm_init.id_hash)
 		return 0;
-	b = comm_init_get(m, e, parent ? parent->m.comm : NULL, parent ? ++parent->n_children : 0);
+	b = comm_init_get(m, e, &p->p, parent ? parent->m.comm : NULL, parent ? ++parent->n_children : 0);
 	if (!b)
 		return -ENOMEM;
 	if (b->nranks < 0)

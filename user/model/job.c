@@ -53,6 +53,15 @@ void proc_follow(struct model *m, struct proc *p, const struct proc *leader)
 	}
 }
 
+/* Whose communicators it may be in; 0 unknown. Borders of containers are the kernel's, and a job may span them. */
+uint64_t proc_owner(const struct proc *p)
+{
+	const struct job_scope *s = ((const struct proc_own *)p)->scope;
+	bool contained = s && (*job_place_text(s->place.container) || *job_place_text(s->place.pod));
+
+	return !s ? 0 : contained ? 1 : s->place.user ? s->place.user + 1ull : 0;
+}
+
 static bool same_text(const char *a, const char *b)
 {
 	return !strcmp(a ? a : "", b ? b : "");

@@ -93,7 +93,7 @@ int vanished_apply(struct model *m, const struct event *e)
 
 	if (!p)
 		return -ENOMEM;
-	if (mb && mb->m.comm->hash == e->comm_seen.hash)
+	if (mb && comm_own(mb->m.comm)->said == e->comm_seen.hash)
 		member_forget(&mb->m);
 	return 0;
 }
@@ -125,7 +125,8 @@ int sample_apply(struct model *m, const struct event *e)
 		return -ENOMEM;
 	round_begin(&p->p, e->ts_ns); /* before the member is looked up: it may be one that is given up */
 	mb = member_get(m, p, e->comm_sample.comm, e->ts_ns);
-	if (mb && mb->m.comm->hash && mb->m.comm->hash != e->comm_sample.hash) { /* another one at that address now */
+	if (mb && mb->m.comm->hash &&
+	    comm_own(mb->m.comm)->said != e->comm_sample.hash) { /* another one at that address now */
 		member_forget(&mb->m);
 		mb = member_get(m, p, e->comm_sample.comm, e->ts_ns);
 	}

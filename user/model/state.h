@@ -181,6 +181,8 @@ struct entries {
 
 struct comm_own {
 	struct comm c;
+	uint64_t said;                    /* its hash as NCCL says it: c.hash, but for a second owner's */
+	uint64_t owner;                   /* whose processes may be in it: proc_owner() */
 	struct comm **at;                 /* what points to it in the model's list */
 	struct entries *ring[SEQ_SPACES]; /* [ENTRY_RING]; NULL until one is entered */
 	uint32_t lag[LAG_BUCKETS], duration[LAG_BUCKETS];
@@ -242,8 +244,10 @@ bool proc_is_unprobed(const struct model *m, uint64_t proc);
 
 /* job.c */
 int proc_place(struct model *m, struct proc_own *p, const struct event_proc *e); /* sets its job */
-void proc_follow(struct model *m, struct proc *p, const struct proc *leader);    /* a child is of its rank's job */
-void proc_leave(struct proc_own *p);                                             /* before it is freed */
+uint64_t proc_owner(const struct proc *p);
+bool owners_differ(uint64_t a, uint64_t b);                                   /* both are known */
+void proc_follow(struct model *m, struct proc *p, const struct proc *leader); /* a child is of its rank's job */
+void proc_leave(struct proc_own *p);                                          /* before it is freed */
 bool same_rank(const struct proc *a, const struct proc *b); /* of one job, as far as is known between two ticks */
 void member_tied(struct model *m, const struct member *mb); /* it joined its communicator */
 int jobs_tick(struct model *m);

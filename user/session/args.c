@@ -185,30 +185,20 @@ static int set_flight_keep(struct session_args *a, const char *v, struct out *e)
 	return err;
 }
 
-/* Percent of a core, or 'no'. */
-static int percent_set(uint32_t *to, bool *given, const char *text, struct out *error)
-{
-	char *end;
-	double percent = strtod(text, &end);
-
-	*given = true;
-	*to = 0;
-	if (!strcmp(text, "no"))
-		return 0;
-	if (end == text || *end || !(percent >= BUDGET_MIN) || percent > BUDGET_MAX)
-		return SAY(error, "'%s' is neither 'no' nor a percentage of a core from %g to %g", text, BUDGET_MIN,
-			   BUDGET_MAX);
-	*to = percent * PPM_PER_PERCENT + 0.5;
-	return 0;
-}
-
 static int set_budget(struct session_args *a, const char *v, struct out *e)
 {
-	return percent_set(&a->session.budget_ppm, &a->budget_given, v, e);
+	a->budget_given = true;
+	return argument_percent_set(v, &a->session.budget_ppm, e->text, e->size);
 }
 static int set_budget_node(struct session_args *a, const char *v, struct out *e)
 {
-	return percent_set(&a->session.budget_node_ppm, &a->budget_node_given, v, e);
+	a->budget_node_given = true;
+	return argument_percent_set(v, &a->session.budget_node_ppm, e->text, e->size);
+}
+
+static int set_shared_probes(struct session_args *a, const char *v, struct out *e)
+{
+	return flag_set(&a->session.shared_probes, v, e);
 }
 
 static int set_phases(struct session_args *a, const char *v, struct out *e)
@@ -245,6 +235,9 @@ static int set_phases(struct session_args *a, const char *v, struct out *e)
 	  "that it needs least (1; with --tier burst 25; no: no limit)", HELP_PROBES, set_budget) \
 	X("budget-node", 1010, "PERCENT", \
 	  "the same for all processes together (10 times --budget)", HELP_PROBES, set_budget_node) \
+	X("shared-probes", 1015, 0, \
+	  "before kernel 6.6, probe also what processes of other users map: all of these pay for it", HELP_PROBES, \
+	  set_shared_probes) \
 	X("ring-size", 1004, "BYTES", \
 	  "each ring buffer between kernel and collector (one per NUMA node), a power of two", HELP_PROBES, set_ring) \
 	X("flight", OPT_FLIGHT, "DIR", \

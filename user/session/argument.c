@@ -12,6 +12,9 @@
 
 #include "session/session.h"
 
+#define BUDGET_MIN 0.01 /* percent of a core */
+#define BUDGET_MAX 10000.0
+
 int argument_pid_add(const char *text, uint32_t *pids, int *n, char *error, size_t size)
 {
 	char *end;
@@ -106,5 +109,22 @@ int argument_keep_set(const char *v, struct output_rules *to, char *error, size_
 	if (end == v || *end || !n || n > OUTPUT_FILES_MAX || *v == '-')
 		return refuse(error, size, "'%s' is not a number from 1 to %d", v, OUTPUT_FILES_MAX);
 	to->keep = n;
+	return 0;
+}
+
+int argument_percent_set(const char *text, uint32_t *to_ppm, char *error, size_t size)
+{
+	char *end;
+	double percent = strtod(text, &end);
+
+	*to_ppm = 0;
+	if (!strcmp(text, "no"))
+		return 0;
+	if (end == text || *end || !(percent >= BUDGET_MIN) || percent > BUDGET_MAX) {
+		snprintf(error, size, "'%s' is neither 'no' nor a percentage of a core from %g to %g", text, BUDGET_MIN,
+			 BUDGET_MAX);
+		return -EINVAL;
+	}
+	*to_ppm = percent * PPM_PER_PERCENT + 0.5;
 	return 0;
 }

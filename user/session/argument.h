@@ -23,6 +23,10 @@ int argument_fail_on_set(const char *text, enum severity *to, char *error, size_
 void argument_fail_on(struct argp_state *state, const char *text, enum severity *to);
 #define FAIL_ON_HELP "exit with 1 from findings of that severity on: warning or critical"
 
+/* --budget: percent of a core in millionths of a core; 'no': 0. 0, or -EINVAL with the reason in `error`. */
+#define PPM_PER_PERCENT 10000u
+int argument_percent_set(const char *text, uint32_t *to_ppm, char *error, size_t size);
+
 /* --rotate: a size (500M, 2G) or a time (30min, 12h); each call sets one of both. --keep: how many. 0, or -EINVAL with
  * the reason in `error`. */
 int argument_rotate_set(const char *text, struct output_rules *to, char *error, size_t size);

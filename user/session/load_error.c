@@ -11,6 +11,7 @@
 
 #include "attach/loader.h"
 #include "base/log.h"
+#include "base/shares.h"
 #include "bpf/target.h"
 
 int load_error_say(int err, char *error, size_t size)
@@ -76,6 +77,30 @@ void attach_wait_say(const char *path, uint32_t holder)
 		 "munmap that does not end); attaching now would block every fork on this host. ranktrace tries again "
 		 "until the lock is free: fix what pid %u waits for, or end it",
 		 path, holder, holder);
+}
+
+void attach_shared_say(bool allowed)
+{
+	log_warn("this kernel cannot filter uprobes by process: every process that maps a probed library pays for it%s",
+		 allowed ? ", other users', too (--shared-probes)"
+			 : "; a library that another user's process maps is not probed");
+}
+
+void attach_other_say(const char *path, uint32_t tgid, uint32_t other_tgid, uint32_t other_uid)
+{
+	log_warn(
+		"pid %u: %s gets no probes: pid %u of uid %u maps it, too, and would pay for each call; the process is "
+		"watched from outside. --shared-probes probes it all the same, and so does kernel 6.6 or newer without "
+		"a cost to others",
+		tgid, path, other_tgid, other_uid);
+}
+
+void attach_crowd_say(const char *path, uint32_t uid)
+{
+	log_warn("%s gets no further probes: uid %u has more than the %d processes of a user that are scanned, some "
+		 "map it, and a probe would wait for each of them; who maps it is watched from outside. ranktrace "
+		 "tries again until there are fewer: end those that are not needed",
+		 path, uid, SHARES_PROCS_MAX);
 }
 
 bool targets_refused_say(uint64_t n, bool said)

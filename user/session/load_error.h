@@ -21,6 +21,11 @@ int tracers_check(const struct loader *l, char *error, size_t size);
 
 /* Warns of probes that wait because attaching them would block every fork of the host. */
 void attach_wait_say(const char *path, uint32_t holder);
+/* The kernel cannot filter probes by process. */
+void attach_shared_say(bool allowed);
+void attach_other_say(const char *path, uint32_t tgid, uint32_t other_tgid, uint32_t other_uid);
+/* Processes of this user map the file, and he has more than are scanned. */
+void attach_crowd_say(const char *path, uint32_t uid);
 /* Warns, once, of `n` processes that found no room among the targets. Returns whether that was said by now. */
 bool targets_refused_say(uint64_t n, bool said);
 /* Warns of a time in which probes returned at once (loader_away_ns()); 0: there was none. */

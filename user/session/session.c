@@ -15,15 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/shares.h"
 #include "attach/loader.h"
 #include "session/outputs.h"
 #include "pipeline/reorder.h"
@@ -32,6 +30,7 @@
 #include "session/probe_budget.h"
 #include "session/escalate.h"
 #include "session/greeting.h"
+#include "session/parts/loop_files.h"
 #include "session/phases.h"
 #include "session/stacks.h"
 #include "session/targets.h"
@@ -42,6 +41,7 @@
 #define TICK_EVERY_NS 250000000ull /* period of the detectors */
 #define CLOCK_SET_NS 10000000ull   /* against the monotonic clock: by more the wall clock was set */
 #define FLUSH_EVERY_NS 1000000000ull
+#define START_SCAN_NS 1000000000ull
 #define WINDOW_NS 30000000ull /* a record reaches the collector within one loop; the rest covers a delay of its CPU */
 #define NEW_PROC_POLL_MS 5
 #define CRITICAL_BYTES (256u << 10)                /* process life: 6,000 forks and exits between two polls */
@@ -102,28 +102,6 @@ static void libbpf_line(const char *line)
 	log_debug("%s", line);
 }
 
-static int fds_open(struct session *s)
-{
-	struct itimerspec every = { .it_interval.tv_nsec = s->pace->loop_ns, .it_value.tv_nsec = s->pace->loop_ns };
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGUSR1);
-	if (s->cfg.reopens)
-		sigaddset(&set, SIGHUP);
-	if (sigprocmask(SIG_BLOCK, &set, NULL))
-		return -errno;
-	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (s->signal_fd < 0 || s->timer_fd < 0 || timerfd_settime(s->timer_fd, 0, &every, NULL))
-		return -errno;
-	if (s->cfg.child)
-		s->child_fd = syscall(SYS_pidfd_open, s->cfg.child, 0);
-	return s->cfg.child && s->child_fd < 0 ? -errno : 0;
-}
-
 uint64_t session_ring_bytes(enum tier tier)
 {
 	return tier == TIER_WATCH ? SESSION_RING_BYTES / 16 : SESSION_RING_BYTES;
@@ -151,16 +129,20 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 
 	reader_set_timeout(s->reader, READER_TIMEOUT_MS);
 	s->reorder = reorder_new(REORDER_LIMIT);
-	if (!s->reorder)
+	s->shares = shares_new();
+	if (!s->reorder || !s->shares)
 		return -ENOMEM;
 	err = target_set_new(s->reader, filters, n_filters, &s->set);
 	if (!err)
 		err = symbolizer_new(s->reader, &s->symbols);
 	if (err)
 		return err;
+	target_set_share(s->set, s->shares);
 	if (s->cfg.tier == TIER_WATCH)
 		target_set_unhurried(s->set);
 	cfg.targets = s->set;
+	cfg.shares = s->shares;
+	cfg.shared_probes = s->cfg.shared_probes;
 	cfg.symbols = s->symbols;
 	err = loader_open(&cfg, &s->loader);
 	if (err)
@@ -173,7 +155,7 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 		return err;
 	if (s->flight)
 		flight_tap(s->flight, s->pipeline);
-	s->targets = session_targets_new(&s->cfg, s->set, s->loader, session_emit, s);
+	s->targets = session_targets_new(&s->cfg, s->set, s->loader, s->shares, session_emit, s);
 	s->greeting = greeting_new(&s->cfg, s->targets);
 	if (s->targets && s->cfg.tier == TIER_WATCH && s->cfg.raise_ns && !s->cfg.no_raise)
 		s->escalator = escalator_new(&s->cfg, s->pipeline, s->targets, session_emit, s);
@@ -181,7 +163,9 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 		s->stacks = session_stacks_new(s->cfg.stack_reader, s->pipeline, session_emit, s);
 	if (s->targets && (s->cfg.budget_ppm || s->cfg.budget_node_ppm))
 		s->probe_budget = probe_budget_new(&s->cfg, s->loader, s->targets, session_emit, s);
-	return s->targets && s->greeting ? fds_open(s) : -ENOMEM;
+	return !s->targets || !s->greeting
+		       ? -ENOMEM
+		       : loop_files_open(&s->cfg, s->pace->loop_ns, &s->timer_fd, &s->signal_fd, &s->child_fd);
 }
 
 int session_open(const struct session_cfg *cfg, struct reader *reader, struct pipeline *p, struct session **ret,
@@ -229,6 +213,7 @@ void session_free(struct session *s)
 	loader_free(s->loader);
 	symbolizer_free(s->symbols);
 	target_set_free(s->set);
+	shares_free(s->shares);
 	reorder_free(s->reorder);
 	if (s->timer_fd >= 0)
 		close(s->timer_fd);
@@ -248,8 +233,11 @@ static int attach_more(struct session *s)
 	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
 
 	notify_turn(&s->notify, now_ns);
+	shares_turn(s->shares, now_ns);
 	if (!err)
 		err = loader_poll(s->loader, now_ns); /* a process may be about to send */
+	if (!err && target_set_scan_left(s->set))
+		err = target_set_scan_more(s->set);
 	if (!err)
 		err = session_targets_attach(s->targets, now_ns);
 	return err ? err : drain(s, more ? 0 : now_ns - WINDOW_NS);
@@ -270,6 +258,7 @@ static int samplers_begin(struct session *s)
 	struct sampler_ctx ctx = {
 		.reader = s->reader,
 		.targets = s->set,
+		.shares = s->shares,
 		.is_traced = is_traced,
 		.is_traced_of = s->targets,
 		.is_unprobed = is_unprobed,
@@ -284,6 +273,13 @@ static int samplers_begin(struct session *s)
 	return samplers_open(&ctx, &s->samplers);
 }
 
+/* Attaching to many ranks takes long; reading the processes of a user with thousands is left for later at some time. */
+static bool start_unfinished(const struct session *s)
+{
+	return session_targets_unattached(s->targets) ||
+	       (target_set_scan_left(s->set) && clock_monotonic_ns() - s->start_ns < START_SCAN_NS);
+}
+
 /* Order: process life, then the existing processes, then their libraries. Samplers come last, so that a node does not
  * record the cost of its own attach. */
 static int attach(struct session *s)
@@ -294,6 +290,7 @@ static int attach(struct session *s)
 	int err;
 
 	s->start_boot_ns = clock_boottime_ns();
+	shares_turn(s->shares, now_ns);
 	err = start_emit(s, now_ns);
 	if (!err && s->cfg.phases) {
 		s->phases = session_phases_open(s->cfg.phases, s->pipeline, session_emit, s);
@@ -307,7 +304,7 @@ static int attach(struct session *s)
 		err = loader_target_add(s->loader, s->cfg.child, UID_UNKNOWN);
 	if (!err)
 		err = session_targets_scan(s->targets, now_ns);
-	while (!err && !s->stop && session_targets_unattached(s->targets)) {
+	while (!err && !s->stop && start_unfinished(s)) {
 		err = attach_more(s);
 		signals_take(s); /* attaching to many ranks on a busy machine may take long */
 	}
@@ -417,6 +414,7 @@ static int work(struct session *s)
 	s->more = more > 0;
 	notify_turn(&s->notify, now_ns);
 	away_say(loader_away_ns(s->loader));
+	shares_turn(s->shares, now_ns);
 	if (!err)
 		err = loader_poll(s->loader, now_ns);
 	if (!err && due(&s->rescan_ns, s->pace->rescan_ns, now_ns))
@@ -427,6 +425,8 @@ static int work(struct session *s)
 		err = session_targets_poll_new(s->targets, now_ns);
 	if (!err && due(&s->scan_ns, s->pace->scan_ns, now_ns))
 		err = scan(s, now_ns);
+	else if (!err && target_set_scan_left(s->set)) /* whom it finds is traced at the next rescan */
+		err = target_set_scan_more(s->set);
 	if (!err)
 		err = samplers_run(s->samplers, clock_monotonic_ns());
 	if (!err)
@@ -546,8 +546,7 @@ int session_run(struct session *s, struct session_result *ret)
 	int err = attach(s), end;
 
 	if (!err && !loader_attaches_per_process(s->loader))
-		log_warn("this kernel cannot filter uprobes by process: every process that maps a probed library pays "
-			 "for it");
+		attach_shared_say(s->cfg.shared_probes);
 	if (!err)
 		err = loop(s);
 	notify_say(&s->notify, "STOPPING=1");

@@ -28,8 +28,9 @@ struct session_cfg {
 	uint64_t dstate_limit_ns, hang_floor_ns, busy_limit_ns;
 	uint64_t ring_bytes; /* of each normal and bulk ring; 0: default */
 	enum tier tier;
-	uint64_t raise_ns; /* tier watch: how long ranks of a finding stay escalated; 0: never escalate */
-	bool no_raise;     /* never escalate, whatever raise_ns says */
+	uint64_t raise_ns;  /* tier watch: how long ranks of a finding stay escalated; 0: never escalate */
+	bool shared_probes; /* where probes are not one process' alone: also in files that other users' processes map */
+	bool no_raise;      /* never escalate, whatever raise_ns says */
 	uint32_t budget_ppm, budget_node_ppm; /* limit on the cost of probe hits in millionths of a core: per process,
 						 all together; 0: no limit */
 	bool reopens; /* SIGHUP begins outputs anew whose files were moved away, and reloads; false: it ends the

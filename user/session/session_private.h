@@ -5,7 +5,7 @@
 #ifndef RANKTRACE_SESSION_PRIVATE_H
 #define RANKTRACE_SESSION_PRIVATE_H
 
-#include "session/notify.h"
+#include "session/parts/notify.h"
 #include "session/session.h"
 
 struct pace {               /* periods of the loop's work */
@@ -21,6 +21,7 @@ struct session {
 	struct reader *reader;
 	struct pipeline *pipeline;
 	struct target_set *set;
+	struct shares *shares; /* what each user's processes may cost */
 	struct symbolizer *symbols;
 	struct loader *loader;
 	struct session_targets *targets;

@@ -6,19 +6,20 @@
  * before its first call. A new process (half a second from its exec) is scanned every 5 ms, because small programs make
  * their first call by then.
  */
-#include "session/targets.h"
+#include "session/targets_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/probe_rows.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "source.h"
-#include "attach/probe_rows.h"
+#include "base/shares.h"
 #include "session/rules/budget_rules.h"
+#include "source.h"
 #include "session/load_error.h"
-#include "session/target_threads.h"
+#include "session/parts/target_threads.h"
 #include "tracers/process/proc_record.h"
 #include "schemas/collector.h"
 #include "tracers/process/life.h"
@@ -37,41 +38,6 @@
 	5000000ull /* at least, and as long as the last scan of them took: half of the collector's time at most */
 #define NEW_PROCS_MAX 8
 #define ATTACH_NS 50000000ull /* of one poll */
-
-struct traced {
-	uint32_t tgid;
-	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns, exec_ns;
-	bool known; /* RECORD_PROC was emitted */
-	bool dead;
-	bool refused;     /* no room for it: it is not traced */
-	bool has_comm;    /* has or had communicators */
-	int attach_error; /* last error, logged once */
-	enum tier tier;   /* the session's tier, or above it while escalated */
-	uint32_t shed;    /* groups of probes that the budget took, one bit each */
-	uint32_t held;    /* groups that wait for their admission (budget_rules.h) */
-	struct target_threads *threads;
-	UT_hash_handle hh;
-};
-
-struct session_targets {
-	const struct session_cfg *cfg;
-	struct target_set *set;
-	struct loader *loader;
-	int (*emit)(void *to, const struct wire_hdr *rec);
-	void *to;
-	struct traced *traced;
-	uint32_t n_seen;
-	uint64_t attach_until_ns; /* of this poll */
-	bool unattached;          /* some processes are left for the next poll */
-	bool waiting;             /* a library waits because a process that maps it is in the way */
-	uint64_t revision;        /* of the set when its list was last processed */
-	uint64_t new_until_ns;    /* of the newest exec */
-	uint64_t new_due_ns;
-	uint64_t start_boot_ns; /* of the session, on the clock of process start times */
-	uint64_t n_refused;
-	bool refused_said;
-	uint32_t shed_shared; /* out of all processes, where the kernel cannot distinguish them */
-};
 
 static void traced_free(struct session_targets *t, struct traced *p)
 {
@@ -109,6 +75,7 @@ static struct traced *traced_get(struct session_targets *t, uint32_t tgid, uint6
 	if (!p)
 		return NULL;
 	p->tgid = tgid;
+	p->uid = UID_UNKNOWN;
 	p->since_ns = now_ns;
 	p->tier = t->cfg->tier;
 	p->young_until_ns = now_ns + YOUNG_NS;
@@ -118,15 +85,20 @@ static struct traced *traced_get(struct session_targets *t, uint32_t tgid, uint6
 }
 
 struct session_targets *session_targets_new(const struct session_cfg *cfg, struct target_set *set, struct loader *l,
-					    int (*emit)(void *to, const struct wire_hdr *rec), void *to)
+					    struct shares *shares, int (*emit)(void *to, const struct wire_hdr *rec),
+					    void *to)
 {
 	struct session_targets *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return NULL;
-	*t = (struct session_targets){
-		.cfg = cfg, .set = set, .loader = l, .emit = emit, .to = to, .start_boot_ns = clock_boottime_ns()
-	};
+	*t = (struct session_targets){ .cfg = cfg,
+				       .set = set,
+				       .loader = l,
+				       .shares = shares,
+				       .emit = emit,
+				       .to = to,
+				       .start_boot_ns = clock_boottime_ns() };
 	/* Poll processes of --pid even if they do not train: their children may. */
 	for (int i = 0; i < cfg->n_pids; i++)
 		traced_get(t, cfg->pids[i], clock_monotonic_ns());
@@ -180,88 +152,6 @@ static int threads_emit(struct session_targets *t, struct traced *p, uint64_t no
 	return target_threads_emit(&p->threads, p->tgid, now_ns, t->emit, t->to);
 }
 
-/* Logs once per process and cause; the rest of the process is still traced. */
-static void attach_error_say(struct traced *p, const struct tracer *t, const struct target_lib *lib, int err)
-{
-	if (p->attach_error == err || err == -ESRCH) /* gone during the attach: its exit is recorded */
-		return;
-	if (err == -ESTALE) { /* inspected anew at the next scan, then probed by what it is now */
-		log_debug("pid %u: %s changed since it was inspected: once more", p->tgid, lib->path);
-		return;
-	}
-	p->attach_error = err;
-	log_warn("pid %u: %s cannot be probed for '%s': %s; its calls stay invisible", p->tgid, lib->path, t->name,
-		 err == -EDQUOT ? "the process or its user has probes on as many files as one may" : strerror(-err));
-}
-
-/* False: more is left to attach. */
-static bool lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p,
-		       const struct target_lib *lib, enum probe_group group, enum tier upto)
-{
-	const struct source *s = NULL;
-	bool all = true;
-
-	while ((s = source_next_tracer(s))) {
-		const struct tracer *tr = s->live->tracer;
-		struct attach_note note = { 0 };
-		int err = 0;
-
-		if (lib->tracers & 1u << tr->id)
-			err = loader_attach_lib(t->loader, tr, p, lib, group, upto, &note);
-		if (err < 0)
-			attach_error_say(traced, tr, lib, err);
-		t->waiting |= note.waits;
-		all &= !note.more;
-		if (note.holder)
-			attach_wait_say(lib->path, note.holder);
-		if (note.n_ambiguous)
-			log_warn("%s: %zu functions of '%s' share an address with others and are indistinguishable; "
-				 "their calls stay invisible",
-				 lib->path, note.n_ambiguous, s->name);
-	}
-	return all;
-}
-
-/* The session's tier counts: a process escalated to burst gets no probes on functions that only pointers lead to. */
-static void learnt_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
-{
-	int err = 0;
-
-	if (t->cfg->tier >= TIER_BURST && !(traced->shed >> PROBES_POSTS & 1))
-		err = loader_attach_learnt(t->loader, p);
-	t->waiting |= err == -EAGAIN;
-	if (err == -EAGAIN || err == -ESRCH || err == traced->attach_error || !err)
-		return;
-	traced->attach_error = err;
-	log_warn("pid %u: functions that were found in other processes cannot be probed in this one: %s; their calls "
-		 "stay invisible",
-		 p->tgid, strerror(-err));
-}
-
-/* Attaches group by group, the most needed first, so that each group can be removed alone. Where probes are attached
- * one by one, later groups may have to wait for the next poll. Rows above the session's tier are attached only while
- * the process is escalated. */
-static void libs_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
-{
-	bool all = true;
-
-	for (int g = 0; g < PROBE_GROUPS; g++) {
-		enum tier tier = probe_group_tier(g);
-
-		if (tier > traced->tier || (traced->shed | traced->held) >> g & 1)
-			continue;
-		if (g != PROBES_NEEDED && (!all || clock_monotonic_ns() >= t->attach_until_ns)) {
-			t->unattached = true;
-			return;
-		}
-		for (size_t i = 0; i < p->n_libs; i++)
-			all &= lib_attach(t, traced, p, &p->libs[i], g, tier > t->cfg->tier ? tier : t->cfg->tier);
-		if (g == PROBES_NEEDED)
-			learnt_attach(t, traced, p);
-	}
-	t->unattached |= !all;
-}
-
 static void returns_drop(struct session_targets *t, const struct target_proc *p)
 {
 	uint32_t n = loader_returns_drop(t->loader, p->tgid);
@@ -291,7 +181,7 @@ static int target_admit(struct session_targets *t, struct traced *traced, const 
 	return refused ? 0 : err;
 }
 
-static int proc_trace(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
+static int proc_trace_now(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
 {
 	struct traced *traced = traced_get(t, p->tgid, now_ns);
 	int err = 0;
@@ -304,6 +194,7 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 		traced->known = traced->has_comm = false;
 	}
 	traced->dead = false;
+	traced->uid = p->uid;
 	if (!traced->known) {
 		traced->shed = t->shed_shared;
 		traced->held = held_at_first(t, p);
@@ -319,7 +210,7 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 	if (p->seccomp > 0)
 		returns_drop(t, p);
 	if (clock_monotonic_ns() < t->attach_until_ns)
-		libs_attach(t, traced, p);
+		probes_attach(t, traced, p);
 	else
 		t->unattached = true;
 	if (traced->has_comm)
@@ -327,6 +218,21 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 	traced->known = true;
 	traced->start_time_ns = p->start_time_ns;
 	traced->revision = p->revision;
+	return err;
+}
+
+/* As long as its user's share lasts: what is left comes in later turns. */
+static int proc_trace(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
+{
+	uint64_t begin_ns = clock_monotonic_ns();
+	int err;
+
+	if (!shares_may(t->shares, p->uid)) {
+		t->deferred = true;
+		return 0;
+	}
+	err = proc_trace_now(t, p, now_ns);
+	shares_spend(t->shares, p->uid, clock_monotonic_ns() - begin_ns);
 	return err;
 }
 
@@ -364,11 +270,15 @@ static int listed_trace(struct session_targets *t, uint64_t now_ns)
 	int err = 0;
 
 	attach_begin(t);
-	t->waiting = false;
+	t->waiting = t->deferred = false;
 	t->revision = target_set_revision(t->set);
-	for (size_t i = 0; !err && i < n; i++)
-		if (is_wanted(t, list[i]))
-			err = proc_trace(t, list[i], now_ns);
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct target_proc *p = list[(t->turn + i) % n];
+
+		if (is_wanted(t, p))
+			err = proc_trace(t, p, now_ns);
+	}
+	t->turn++;
 	return err;
 }
 
@@ -384,16 +294,16 @@ int session_targets_scan(struct session_targets *t, uint64_t now_ns)
 }
 
 /* Scans these processes and traces new ones; scans all if more than these changed. */
-static int pids_rescan(struct session_targets *t, const uint32_t *tgids, size_t n, uint64_t now_ns)
+static int pids_rescan(struct session_targets *t, const struct target_born *procs, size_t n, uint64_t now_ns)
 {
-	int err = target_set_rescan(t->set, tgids, n);
+	int err = target_set_rescan_of(t->set, procs, n);
 
-	if (!err && (t->unattached || t->waiting ||
+	if (!err && (t->unattached || t->waiting || t->deferred ||
 		     target_set_revision(t->set) != t->revision)) /* also processes not known to be young ranks */
 		return listed_trace(t, now_ns);
 	attach_begin(t);
 	for (size_t i = 0; !err && i < n; i++) {
-		const struct target_proc *p = target_set_find(t->set, tgids[i]);
+		const struct target_proc *p = target_set_find(t->set, procs[i].tgid);
 
 		if (p && is_wanted(t, p))
 			err = proc_trace(t, p, now_ns);
@@ -403,12 +313,12 @@ static int pids_rescan(struct session_targets *t, const uint32_t *tgids, size_t 
 
 int session_targets_rescan(struct session_targets *t, uint64_t now_ns)
 {
-	uint32_t young[YOUNG_MAX];
+	struct target_born young[YOUNG_MAX];
 	size_t n = 0;
 
 	for (struct traced *p = t->traced; p && n < YOUNG_MAX; p = p->hh.next)
 		if (!p->dead && p->young_until_ns > now_ns)
-			young[n++] = p->tgid;
+			young[n++] = (struct target_born){ p->tgid, p->uid };
 	return pids_rescan(t, young, n, now_ns);
 }
 
@@ -419,7 +329,7 @@ bool session_targets_has_new(const struct session_targets *t, uint64_t now_ns)
 
 int session_targets_poll_new(struct session_targets *t, uint64_t now_ns)
 {
-	uint32_t procs[NEW_PROCS_MAX];
+	struct target_born procs[NEW_PROCS_MAX];
 	uint64_t begin_ns = clock_monotonic_ns(), took_ns;
 	size_t n = 0;
 	int err;
@@ -428,7 +338,7 @@ int session_targets_poll_new(struct session_targets *t, uint64_t now_ns)
 		return 0;
 	for (struct traced *p = t->traced; p && n < NEW_PROCS_MAX; p = p->hh.next)
 		if (!p->dead && p->exec_ns + NEW_PROC_NS > now_ns)
-			procs[n++] = p->tgid;
+			procs[n++] = (struct target_born){ p->tgid, p->uid };
 	err = pids_rescan(t, procs, n, now_ns);
 	took_ns = clock_monotonic_ns() - begin_ns;
 	t->new_due_ns = begin_ns + took_ns + (took_ns > NEW_PROC_POLL_NS ? took_ns : NEW_PROC_POLL_NS);
@@ -436,15 +346,19 @@ int session_targets_poll_new(struct session_targets *t, uint64_t now_ns)
 }
 
 /* A new process: an older one with the same pid is over. */
-static void fork_note(struct session_targets *t, uint32_t tgid, uint64_t ts_ns)
+static void fork_note(struct session_targets *t, uint32_t parent_tgid, uint32_t tgid, uint64_t ts_ns)
 {
+	const struct traced *parent = traced_find(t, parent_tgid);
 	struct traced *p = traced_find(t, tgid);
+	uint32_t uid = parent ? parent->uid : UID_UNKNOWN;
 
 	if (p && (p->dead || p->known)) {
 		loader_links_forget(t->loader, tgid);
 		traced_free(t, p);
 	}
-	traced_get(t, tgid, ts_ns);
+	p = traced_get(t, tgid, ts_ns);
+	if (p && p->uid == UID_UNKNOWN)
+		p->uid = uid;
 }
 
 bool session_targets_unattached(const struct session_targets *t)
@@ -483,7 +397,7 @@ void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
 	if (rec->tracer != WIRE_LIFE)
 		return;
 	if (rec->kind == LIFE_FORK && fork->child_tgid != rec->tgid) {
-		fork_note(t, fork->child_tgid, rec->ts_ns);
+		fork_note(t, rec->tgid, fork->child_tgid, rec->ts_ns);
 		return;
 	}
 	p = traced_find(t, rec->tgid);
@@ -572,7 +486,7 @@ bool session_targets_unprobed(const struct session_targets *t, uint32_t tgid)
 {
 	const struct traced *p = traced_find((struct session_targets *)t, tgid);
 
-	return p && p->shed >> PROBES_NEEDED & 1;
+	return p && (p->waits || p->shed >> PROBES_NEEDED & 1);
 }
 
 uint32_t session_targets_alive(const struct session_targets *t)

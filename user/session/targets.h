@@ -14,10 +14,12 @@
 #include "session/session.h"
 
 struct session_targets;
+struct shares;
 
 /* Borrows all arguments. NULL: out of memory. */
 struct session_targets *session_targets_new(const struct session_cfg *cfg, struct target_set *set, struct loader *l,
-					    int (*emit)(void *to, const struct wire_hdr *rec), void *to);
+					    struct shares *shares, int (*emit)(void *to, const struct wire_hdr *rec),
+					    void *to);
 void session_targets_free(struct session_targets *t);
 /* Scans all processes of the host; about once a second. Returns 0 or -errno. */
 int session_targets_scan(struct session_targets *t, uint64_t now_ns);
@@ -47,7 +49,7 @@ void session_targets_each(const struct session_targets *t, void (*each)(void *to
 			  void *to);
 /* Handles a record that passes by: forks, execs and exits change the set of targets. */
 void session_targets_note(struct session_targets *t, const struct wire_hdr *rec);
-/* Did the budget take all its probes? */
+/* Did the budget take all its probes, or do they wait? */
 bool session_targets_unprobed(const struct session_targets *t, uint32_t tgid);
 bool session_targets_traces(const struct session_targets *t,
 			    uint32_t tgid);                      /* its records were emitted, and it is alive */

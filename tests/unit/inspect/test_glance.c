@@ -240,7 +240,7 @@ static void reads_what_was_born(void **state)
 	scan(*state, tgids, 1);
 	tell(&c, 'l');
 	tell(&born, 'l');
-	assert_int_equal(target_set_scan_some(*state, &tgids[1], 1), 0);
+	assert_int_equal(target_set_scan_some(*state, &(struct target_born){ tgids[1], UID_UNKNOWN }, 1), 0);
 	assert_non_null(listed(*state, tgids[1]));
 	assert_null(listed(*state, tgids[0]));
 	assert_int_equal(target_set_counts(*state)->processes, 1);

@@ -400,6 +400,24 @@ static void only_functions_begin(void **state)
 	}
 }
 
+/* Reading a hole would make it memory. */
+static void refuses_holes(void **state)
+{
+	int fd = memfd_create("holes", MFD_CLOEXEC);
+	struct elf_file *f = NULL;
+	struct stat st;
+
+	(void)state;
+	assert_true(fd >= 0 && write(fd, "\177ELF\2\1\1", 7) == 7);
+	assert_int_equal(ftruncate(fd, 32 << 20), 0);
+	assert_int_not_equal(elf_file_open(fd, &f), -EFBIG);
+	assert_int_equal(ftruncate(fd, 2l << 30), 0);
+	assert_int_equal(elf_file_open(fd, &f), -EFBIG);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_blocks * 512 < 1 << 20);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,7 +425,8 @@ int main(void)
 		cmocka_unit_test(agrees_with_the_loader), cmocka_unit_test(reads_a_small_library),
 		cmocka_unit_test(reads_struct_layout),    cmocka_unit_test(reads_the_real_nccl),
 		cmocka_unit_test(distinguishes_errors),   cmocka_unit_test(makes_up_a_build_id),
-		cmocka_unit_test(survives_damage),        cmocka_unit_test(survives_damaged_dwarf),
+		cmocka_unit_test(refuses_holes),          cmocka_unit_test(survives_damage),
+		cmocka_unit_test(survives_damaged_dwarf),
 	};
 
 	if (system("cc --version >/dev/null 2>&1")) {

@@ -4,6 +4,7 @@
  * belongs to whom rank_tree.c's.
  */
 #include "base/clock.h"
+#include "base/shares.h"
 #include "inspect/discover/discover_private.h"
 
 #include <ctype.h>
@@ -129,8 +130,10 @@ static void seccomp_read(struct proc_row *p)
 int discover_finish(struct target_set *s)
 {
 	rank_tree_build(s);
+	shares_count_begin(s->shares);
 	for (struct proc_row *p = s->active; p; p = p->next) {
 		if (p->listed) {
+			shares_count(s->shares, p->pub.uid);
 			if (!p->pub.libs || !p->pub.ns_pid)
 				enlist(s, p);
 			place_show(p);
@@ -151,31 +154,78 @@ static bool is_stranger(const struct proc_row *p)
 	return !p->listed && !p->pub.n_libs && p->env.rank < 0;
 }
 
-void discover_pid_scan(struct target_set *s, uint32_t tgid, bool all)
+/* Whose it is, before more is read of it. */
+static uint32_t owner_of(const struct target_set *s, const struct proc_row *p, uint32_t tgid, uint32_t uid)
 {
-	struct proc_row *p = proc_row_find(s, tgid);
-	bool skip = all && p && p->is_kernel && (s->scan + tgid) % KERNEL_SCAN_EVERY;
+	struct proc_status st;
 
-	if (tgid == (uint32_t)getpid())
-		return;
+	if (!s->shares || uid != UID_UNKNOWN)
+		return uid;
+	if (p && p->pub.uid != UID_UNKNOWN)
+		return p->pub.uid;
+	return proc_status_read(tgid, &st) ? UID_UNKNOWN : st.uid;
+}
+
+static void scan_count(struct target_set *s, const struct proc_row *p)
+{
+	s->counts.processes += !p->is_kernel;
+	s->counts.kernel_threads += p->is_kernel;
+	s->counts.denied += p->pub.status == TARGET_DENIED;
+	s->counts.blocked += p->pub.status == TARGET_BLOCKED;
+}
+
+static void pid_scan(struct target_set *s, struct proc_row *p, uint32_t tgid, uint32_t uid, bool all)
+{
+	bool skip = all && p && p->is_kernel && (s->scan + tgid) % KERNEL_SCAN_EVERY, listed = p && p->listed;
+
 	if (!p)
 		p = proc_row_add(s, tgid);
+	if (p && uid != UID_UNKNOWN)
+		p->pub.uid = uid;
 	if (!p || (!skip && !proc_row_update(s, p, all ? SCAN_PATIENT : SCAN_NOW)))
 		return;
 	proc_row_wake(s, p);
 	seccomp_read(p);
 	p->seen = s->scan;
+	p->waits = false;
 	if (is_stranger(p)) /* one by one: 10,000 maps at a time are 60 MB */
 		trim(s, p);
-	s->counts.processes += all && !p->is_kernel;
-	s->counts.kernel_threads += all && p->is_kernel;
-	s->counts.denied += all && p->pub.status == TARGET_DENIED;
-	s->counts.blocked += all && p->pub.status == TARGET_BLOCKED;
+	else if (!listed)
+		shares_count(s->shares, uid);
+	if (all && s->of_all)
+		scan_count(s, p);
 }
 
+/* A user that has as many as are scanned: what is known of the others stays as it is. */
+bool discover_pid_scan(struct target_set *s, uint32_t tgid, uint32_t uid, bool all)
+{
+	struct proc_row *p = proc_row_find(s, tgid);
+	uint64_t begin_ns;
+
+	if (tgid == (uint32_t)getpid())
+		return true;
+	uid = owner_of(s, p, tgid, uid);
+	if (!(p && p->listed) && shares_are_full(s->shares, uid)) {
+		if (p) {
+			p->seen = s->scan;
+			p->waits = false;
+		}
+		return true;
+	}
+	if (!shares_may(s->shares, uid))
+		return false;
+	begin_ns = clock_monotonic_ns();
+	pid_scan(s, p, tgid, uid, all);
+	shares_spend(s->shares, uid, clock_monotonic_ns() - begin_ns);
+	return true;
+}
+
+/* Of all processes: what the one before left is in this one, too. */
 void discover_scan_begin(struct target_set *s)
 {
 	s->scan++;
+	s->of_all = true;
+	todo_clear(s);
 	s->n_half_dead = 0;
 	s->counts = (struct target_counts){ 0 };
 }
@@ -184,18 +234,22 @@ int target_set_scan(struct target_set *s)
 {
 	struct proc_row *p, *next;
 	DIR *dir = opendir("/proc");
+	int err = 0;
 
 	if (!dir)
 		return -errno;
 	glances_drop(s);
 	discover_scan_begin(s);
-	for (struct dirent *e; (e = readdir(dir));)
+	for (struct dirent *e; !err && (e = readdir(dir));)
 		if (isdigit((unsigned char)e->d_name[0]))
-			discover_pid_scan(s, strtoul(e->d_name, NULL, 10), true);
+			err = todo_add(s, strtoul(e->d_name, NULL, 10), UID_UNKNOWN);
 	closedir(dir);
+	if (err)
+		return err;
 	HASH_ITER (hh, s->procs, p, next)
 		if (p->seen != s->scan)
 			proc_row_free(s, p);
+	todo_run(s);
 	lib_table_sweep(s);
 	return discover_finish(s);
 }
@@ -209,8 +263,8 @@ static void candidates_scan(struct target_set *s)
 	int n = 0;
 
 	DL_FOREACH_SAFE(s->active, p, next)
-	if ((p->awaited || (p->candidate && now < p->young_until_ns)) && n++ < CANDIDATES_MAX)
-		discover_pid_scan(s, p->pub.tgid, false);
+	if ((p->awaited || (p->candidate && now < p->young_until_ns)) && n < CANDIDATES_MAX)
+		n += discover_pid_scan(s, p->pub.tgid, UID_UNKNOWN, false);
 }
 
 size_t target_set_awaited(const struct target_set *s)
@@ -237,9 +291,36 @@ size_t target_set_unread(const struct target_set *s, uint32_t *tgids, size_t max
 int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		discover_pid_scan(s, tgids[i], false);
+		discover_pid_scan(s, tgids[i], UID_UNKNOWN, false);
 	candidates_scan(s);
 	return discover_finish(s);
+}
+
+/* A child's user is its parent's until it is read. */
+static bool may_scan(struct target_set *s, const struct target_born *b)
+{
+	const struct proc_row *p = proc_row_find(s, b->tgid);
+
+	return (p && p->pub.uid != UID_UNKNOWN) || b->uid == UID_UNKNOWN ||
+	       (shares_may(s->shares, b->uid) && !shares_are_full(s->shares, b->uid));
+}
+
+int target_set_rescan_of(struct target_set *s, const struct target_born *procs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct target_born *b = &procs[(s->turn + i) % n];
+
+		if (may_scan(s, b))
+			discover_pid_scan(s, b->tgid, UID_UNKNOWN, false);
+	}
+	s->turn++;
+	candidates_scan(s);
+	return discover_finish(s);
+}
+
+void target_set_share(struct target_set *s, struct shares *shares)
+{
+	s->shares = shares;
 }
 
 void target_set_unhurried(struct target_set *s)
@@ -299,6 +380,7 @@ void target_set_free(struct target_set *s)
 		proc_row_free(s, p);
 	lib_table_free(s);
 	glances_drop(s);
+	free(s->todo.rows);
 	free(s->list);
 	free(s);
 }

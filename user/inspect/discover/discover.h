@@ -100,6 +100,11 @@ struct target_counts { /* of the last full scan */
 };
 
 struct target_set;
+struct shares;
+
+struct target_born { /* a process that is new, or another program now */
+	uint32_t tgid, uid;
+};
 
 /* Borrows the reader and the filters; they must outlive the set. */
 int target_set_new(struct reader *r, const struct target_filter *filters, size_t n, struct target_set **ret);
@@ -111,9 +116,16 @@ int target_set_scan(struct target_set *s);
  * says something new, and those that matter. Takes the rows over. 0 or -errno. */
 int target_set_scan_glances(struct target_set *s, struct process_glance *rows, size_t n);
 /* In between: reads these strangers, and those that matter; the others are as they were. */
-int target_set_scan_some(struct target_set *s, const uint32_t *tgids, size_t n);
+int target_set_scan_some(struct target_set *s, const struct target_born *born, size_t n);
+/* What the processes of each user may cost, and how many of one are scanned; borrowed, before the first scan. A scan
+ * then leaves for later turns what would cost a user more: goes on with that. 0 or -errno. */
+void target_set_share(struct target_set *s, struct shares *shares);
+bool target_set_scan_left(const struct target_set *s);
+int target_set_scan_more(struct target_set *s);
 /* Scans these processes only (young ones, every 50-100 ms; new children). Unknown pids are added. */
 int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n);
+/* The same; `uid`: whose it is as far as one knows, for what it may cost. */
+int target_set_rescan_of(struct target_set *s, const struct target_born *procs, size_t n);
 /* Reads identity and maps again even where nothing seems to have changed (after exec, before a memory scan). Returns
  * as target_set_find(), NULL when it is gone. */
 const struct target_proc *target_set_refresh(struct target_set *s, uint32_t tgid);

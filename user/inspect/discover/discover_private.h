@@ -45,6 +45,7 @@ struct proc_row {
 	struct proc_row *owner;                                        /* rank process it belongs to, itself, or NULL */
 	bool active;                  /* in the set's list of active processes; else it rests (glance.c) */
 	bool woken;                   /* active for the moment: proc_rows_wake() */
+	bool waits;                   /* in the list of what a scan has still to read */
 	bool settled, had_owner;      /* it was in a tree before; with an owner */
 	uint64_t stat_vsize;          /* as its stat file said last */
 	struct proc_row *prev, *next; /* of the active ones */
@@ -52,6 +53,13 @@ struct proc_row {
 };
 
 #define HALF_DEAD_MAX 64
+
+struct todo { /* what is left of a scan: processes to read, in this order */
+	struct todo_one {
+		uint32_t tgid, uid; /* as the kernel said; UID_UNKNOWN: ask the row */
+	} * rows;
+	size_t n, room;
+};
 
 struct target_set {
 	struct reader *reader;
@@ -64,12 +72,17 @@ struct target_set {
 	struct process_glance *glances; /* of the last scan by glances, by tgid; NULL: it was by /proc */
 	size_t n_glances;
 	struct file_row *files;
-	size_t n_open; /* files kept open */
+	size_t n_open;    /* files kept open */
+	size_t n_refused; /* files that cost too much to read */
 	const struct target_proc **list;
 	size_t n_list;
 	uint32_t half_dead[HALF_DEAD_MAX]; /* by the last scans: zombies with threads that live */
 	size_t n_half_dead;
 	uint64_t scan, revision;
+	struct shares *shares; /* what each user's processes may cost; NULL: no limit */
+	struct todo todo;
+	size_t turn; /* where a rescan begins: no process is always the last */
+	bool of_all; /* the scan under way is one of all processes: it counts them */
 	bool unhurried;
 	struct target_counts counts;
 };
@@ -89,15 +102,22 @@ bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_sca
 int proc_row_load_maps(struct target_set *s, struct proc_row *p);
 
 /* discover.c */
-void discover_pid_scan(struct target_set *s, uint32_t tgid, bool all);
+/* `uid`: as the kernel says, or UID_UNKNOWN. False: its user's share is used up, and nothing was read. */
+bool discover_pid_scan(struct target_set *s, uint32_t tgid, uint32_t uid, bool all);
 int discover_finish(struct target_set *s);
 void discover_scan_begin(struct target_set *s);
+
+/* todo.c: a scan reads as many as the shares of their users allow, the rest in the next turns. */
+int todo_add(struct target_set *s, uint32_t tgid, uint32_t uid);
+void todo_run(struct target_set *s);
+void todo_clear(struct target_set *s);
 
 /* glance.c */
 void proc_row_wake(struct target_set *s, struct proc_row *p); /* scans read it from now on */
 void proc_rows_wake(struct target_set *s);                    /* all of them, until */
 void proc_rows_rest(struct target_set *s);                    /* those of them that still may */
 void glances_drop(struct target_set *s);
+void settled_rest(struct target_set *s);
 
 /* late_environ.c: what the process set in its own environment since its start. 0, -ENODATA no libc known, or an error
  * of reader_run(). Needs libs and maps. */

@@ -16,12 +16,17 @@ static int by_tgid(const void *a, const void *b)
 	return x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
 }
 
+static struct process_glance *glance_of(const struct target_set *s, const struct proc_row *p)
+{
+	struct process_glance key = { .tgid = p->pub.tgid };
+
+	return s->glances ? bsearch(&key, s->glances, s->n_glances, sizeof(key), by_tgid) : NULL;
+}
+
 static void glance_mark(const struct target_set *s, const struct proc_row *p)
 {
-	struct process_glance key = { .tgid = p->pub.tgid }, *g = NULL;
+	struct process_glance *g = glance_of(s, p);
 
-	if (s->glances)
-		g = bsearch(&key, s->glances, s->n_glances, sizeof(key), by_tgid);
 	if (g)
 		g->rests = p->active ? GLANCE_LOOK : p->is_kernel ? GLANCE_RESTS_KERNEL : GLANCE_RESTS;
 }
@@ -63,8 +68,11 @@ static bool is_settled(const struct proc_row *p)
 	return p->is_kernel || (was_read && p->pub.status == TARGET_OK && p->env.rank < 0 && !p->pub.n_libs);
 }
 
+/* What rests is in the glances: so its end will be seen. */
 static void row_rest(struct target_set *s, struct proc_row *p)
 {
+	if (!glance_of(s, p))
+		return;
 	DL_DELETE(s->active, p);
 	p->active = p->woken = false;
 	glance_mark(s, p);
@@ -79,8 +87,7 @@ void proc_rows_rest(struct target_set *s)
 		row_rest(s, p);
 }
 
-/* Only in a scan of all: what rests is in the glances, and so its end will be seen. */
-static void settled_rest(struct target_set *s)
+void settled_rest(struct target_set *s)
 {
 	struct proc_row *p, *next;
 
@@ -111,12 +118,23 @@ static void gone_free(struct target_set *s, uint32_t tgid)
 		proc_row_free(s, p);
 }
 
-/* Both lists are sorted. */
-static void compare(struct target_set *s, struct process_glance *rows, size_t n)
+/* It is there, and to be read; a row that it has is none of those that are gone. */
+static int glance_todo(struct target_set *s, const struct process_glance *g)
+{
+	struct proc_row *p = proc_row_find(s, g->tgid);
+
+	if (p)
+		p->seen = s->scan;
+	return todo_add(s, g->tgid, g->uid);
+}
+
+/* Both lists are sorted. 0 or -ENOMEM. */
+static int compare(struct target_set *s, struct process_glance *rows, size_t n)
 {
 	const struct process_glance *was = s->glances, *end = was + s->n_glances;
+	int err = 0;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; !err && i < n; i++) {
 		for (; was < end && was->tgid < rows[i].tgid; was++)
 			gone_free(s, was->tgid);
 		if (was < end && was->tgid == rows[i].tgid && is_unchanged(was, &rows[i]))
@@ -125,10 +143,11 @@ static void compare(struct target_set *s, struct process_glance *rows, size_t n)
 		s->counts.processes += rows[i].rests == GLANCE_RESTS;
 		s->counts.kernel_threads += rows[i].rests == GLANCE_RESTS_KERNEL;
 		if (!rows[i].rests)
-			discover_pid_scan(s, rows[i].tgid, true);
+			err = glance_todo(s, &rows[i]);
 	}
-	for (; was < end; was++)
+	for (; !err && was < end; was++)
 		gone_free(s, was->tgid);
+	return err;
 }
 
 /* Those that a rescan found and that were over before this scan. */
@@ -141,19 +160,19 @@ static void unseen_free(struct target_set *s)
 		proc_row_free(s, p);
 }
 
-int target_set_scan_some(struct target_set *s, const uint32_t *tgids, size_t n)
+int target_set_scan_some(struct target_set *s, const struct target_born *born, size_t n)
 {
-	struct target_counts before = s->counts;
-	struct proc_row *p, *next;
+	int err = 0;
 
 	s->n_half_dead = 0;
-	DL_FOREACH_SAFE(s->active, p, next)
-	discover_pid_scan(s, p->pub.tgid, true);
-	for (size_t i = 0; i < n; i++)
-		discover_pid_scan(s, tgids[i], true);
-	before.maps_read = s->counts.maps_read;
-	before.files_inspected = s->counts.files_inspected;
-	s->counts = before;
+	s->of_all = false;
+	for (const struct proc_row *p = s->active; !err && p; p = p->next)
+		err = p->waits ? 0 : todo_add(s, p->pub.tgid, UID_UNKNOWN);
+	for (size_t i = 0; !err && i < n; i++)
+		err = todo_add(s, born[i].tgid, born[i].uid);
+	if (err)
+		return err;
+	todo_run(s);
 	lib_table_sweep(s);
 	return discover_finish(s);
 }
@@ -167,13 +186,14 @@ int target_set_scan_glances(struct target_set *s, struct process_glance *rows, s
 	discover_scan_begin(s);
 	if (!s->glances) /* none to compare with: those that went since would stay */
 		proc_rows_wake(s);
-	compare(s, rows, n);
+	err = compare(s, rows, n);
 	unseen_free(s);
+	todo_run(s);
 	lib_table_sweep(s);
 	glances_drop(s);
 	s->glances = rows;
 	s->n_glances = n;
-	err = discover_finish(s);
+	err = err ? err : discover_finish(s);
 	settled_rest(s);
 	return err;
 }

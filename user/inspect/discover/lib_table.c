@@ -5,6 +5,7 @@
  * executable mappings changed.
  */
 #include "base/clock.h"
+#include "base/log.h"
 #include "inspect/discover/discover_private.h"
 #include "inspect/elf/lib_open.h"
 
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 #define INSPECT_DEADLINE_MS 1000 /* a cold file on a slow disk */
+#define INSPECT_HURRIED_MS 100   /* of a user's, beside other users': once more later, and warmer then */
+#define REFUSED_SAID_MAX 16      /* of a set */
 #define ROWS_MAX 2048            /* executable files read of one process */
 #define OPEN_MAX 512             /* files kept open by one set for their names only */
 #define FILES_MAX 16384
@@ -181,11 +184,19 @@ static struct file_row *file_add(struct target_set *s, const struct lib_stat *st
 /* What the file says for good, as against what the moment did (deadlines, memory): only that is remembered. */
 static bool is_lasting(int rc)
 {
-	return !rc || rc == -ENOEXEC || rc == -ENOTSUP || rc == -EBADMSG || rc == -EIO || rc == -EPROTO;
+	return !rc || rc == -EFBIG || rc == -ENOEXEC || rc == -ENOTSUP || rc == -EBADMSG || rc == -EIO || rc == -EPROTO;
 }
 
-static int file_inspect(struct target_set *s, uint32_t tgid, const struct mapping *row, struct file_row **ret)
+/* A session looks on for others, too. Root's files are trusted to be worth a wait. */
+static bool is_hurried(const struct target_set *s, const struct proc_row *p)
 {
+	return s->shares && p->pub.uid;
+}
+
+static int file_inspect(struct target_set *s, const struct proc_row *p, const struct mapping *row,
+			struct file_row **ret)
+{
+	uint32_t tgid = p->pub.tgid, deadline_ms = is_hurried(s, p) ? INSPECT_HURRIED_MS : INSPECT_DEADLINE_MS;
 	struct elf_symbol symbols[ELF_WANTED_MAX];
 	struct elf_facts facts = { 0 };
 	struct lib_stat st;
@@ -194,8 +205,7 @@ static int file_inspect(struct target_set *s, uint32_t tgid, const struct mappin
 	if (rc)
 		return rc;
 	s->counts.files_inspected++;
-	rc = elf_fetch_facts(s->reader, fd, (const char *const *)s->names, s->n_names, INSPECT_DEADLINE_MS, &facts,
-			     symbols);
+	rc = elf_fetch_facts(s->reader, fd, (const char *const *)s->names, s->n_names, deadline_ms, &facts, symbols);
 	struct file_row *f = is_lasting(rc) ? file_find(s, &st) : NULL;
 
 	if (!f && is_lasting(rc))
@@ -203,6 +213,10 @@ static int file_inspect(struct target_set *s, uint32_t tgid, const struct mappin
 	close(fd);
 	if (!f) /* Late because of the file, which says nothing about the process */
 		return rc == -ETIMEDOUT || rc == -EAGAIN ? -ETIME : rc ? rc : -ENOMEM;
+	if (rc == -EFBIG && s->n_refused++ < REFUSED_SAID_MAX)
+		log_warn("pid %u: %s is not inspected: %s. Its calls stay invisible; ranktrace looks at it again when "
+			 "the file is another one",
+			 tgid, row->path, elf_error_text(rc));
 	f->pub.error = rc;
 	f->pub.facts = facts;
 	f->pub.tracers = rc ? 0 : filters_match(s, symbols);
@@ -304,12 +318,12 @@ static int load_rows(struct target_set *s, struct proc_row *p, const struct mapp
 	int late = 0;
 
 	p->retry_ns = 0;
-	for (size_t i = 0; i < n && late < LATE_FILES_MAX; i++) {
+	for (size_t i = 0; i < n && late < (is_hurried(s, p) ? 1 : LATE_FILES_MAX); i++) {
 		struct file_row *f = st[i].rc ? NULL : file_find(s, &st[i]);
 		int rc = st[i].rc;
 
 		if (!f && !rc)
-			rc = file_inspect(s, p->pub.tgid, rows[i], &f);
+			rc = file_inspect(s, p, rows[i], &f);
 		if (is_final(rc))
 			return rc;
 		if (rc == -ETIME && ++late)

@@ -13,7 +13,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#define HOLES_MAX (64ull << 20) /* bytes: reading a hole of a file in memory makes it real, at our cost */
 #define PHDRS_MAX 4096
 #define SHDRS_MAX 65536
 #define SYMBOLS_MAX 8000000u
@@ -215,6 +217,13 @@ static void make_up_build_id(struct elf_facts *facts, const struct stat *st)
 	facts->build_id_made_up = true;
 }
 
+bool elf_fd_sparse(int fd, const struct stat *st)
+{
+	uint64_t there = st->st_blocks * 512ull, size = st->st_size;
+
+	return size > there && size - there > HOLES_MAX && lseek(fd, 0, SEEK_HOLE) < st->st_size;
+}
+
 int elf_file_open(int fd, struct elf_file **ret)
 {
 	struct stat st;
@@ -224,6 +233,8 @@ int elf_file_open(int fd, struct elf_file **ret)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
+	if (elf_fd_sparse(fd, &st))
+		return -EFBIG;
 	if (!st.st_size)
 		return -ENOEXEC;
 	f = calloc(1, sizeof(*f));
@@ -278,6 +289,7 @@ const char *elf_error_text(int error)
 {
 	switch (error) {
 	case -ENOTSUP: return "built for another machine than this one; its calls stay invisible";
+	case -EFBIG: return "it has holes, or tables that take too long to read: made to cost time";
 	case -EBADMSG: return "damaged or cut short";
 	case -EIO: return "it crashed the reader: damaged, or made to";
 	case -ETIME: return "not read in time; tried again";

@@ -51,9 +51,11 @@ struct elf_name {                       /* nearest function at or before a file 
 
 /*
  * Maps the file; fd is borrowed and may be closed at once. -ENOEXEC not ELF, -ENOTSUP another class, byte order or
- * machine than ours, -EBADMSG damaged, -EINVAL not a regular file.
+ * machine than ours, -EBADMSG damaged, -EINVAL not a regular file, -EFBIG full of holes.
  */
 int elf_file_open(int fd, struct elf_file **ret);
+struct stat;
+bool elf_fd_sparse(int fd, const struct stat *st); /* no linker makes such a file */
 void elf_file_free(struct elf_file *f);
 /* Valid as long as f. */
 const struct elf_facts *elf_file_facts(const struct elf_file *f);

@@ -4,6 +4,7 @@
  * children of a unit are skipped by DW_AT_sibling, so a unit costs its top level only.
  */
 #include "inspect/elf/struct_layout.h"
+#include "inspect/elf/elf_file.h"
 #include "inspect/reader/reader.h"
 
 #include <dwarf.h>
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define DIES_MAX 20000000u /* entries read: some seconds */
@@ -216,9 +218,12 @@ static bool is_split(Elf *elf)
 int struct_layout_read(int fd, const char *name, const char *const fields[], size_t n, struct struct_layout *ret)
 {
 	int rc = -ENODATA;
+	struct stat st;
 
 	if (n > STRUCT_FIELDS_MAX)
 		return -E2BIG;
+	if (fstat(fd, &st) || elf_fd_sparse(fd, &st))
+		return -EFBIG;
 	elf_version(EV_CURRENT);
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 

@@ -14,8 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#define PARSE_CPU_NS 250000000ull /* of one job, where the caller must go on looking: libnccl takes 41 ms at most */
+#define PARSE_STEP_MS 20
+#define PARSE_STARVED_DEADLINES 4    /* a parser that runs gets so many */
 #define WAIT_LEAST_MS 2              /* an answer takes 0.1 ms */
 #define CHECK_EVERY_NS 2000000000ull /* zygotes */
 #define FILES_ASKED_MAX 512          /* in one call: more than a process of ours maps */
@@ -77,6 +81,38 @@ static unsigned wait_allowed_ms(struct reader *r, pid_t pid, unsigned deadline_m
 	if (allowed_ms < WAIT_LEAST_MS)
 		allowed_ms = WAIT_LEAST_MS;
 	return allowed_ms < deadline_ms ? allowed_ms : deadline_ms;
+}
+
+static uint64_t worker_cpu_ns(const struct worker *w)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(w->pid, &clock) || clock_gettime(clock, &t))
+		return 0;
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* A file may be made to be parsed for minutes: -EFBIG then. Else as wait_whole(). */
+static int wait_parser(struct worker *w, unsigned deadline_ms)
+{
+	uint64_t begin_ns = clock_monotonic_ns(), cpu_ns = worker_cpu_ns(w), late_ns = deadline_ms * 1000000ull;
+
+	for (;;) {
+		int n = worker_wait(w->sock, PARSE_STEP_MS);
+		uint64_t took_ns = clock_monotonic_ns() - begin_ns;
+
+		if (n)
+			return n < 0 ? n : 0;
+		if (worker_cpu_ns(w) - cpu_ns >= PARSE_CPU_NS) {
+			worker_drop(w);
+			return -EFBIG;
+		}
+		if (took_ns < late_ns || (took_ns < PARSE_STARVED_DEADLINES * late_ns && worker_state(w->pid) == WORKER_RUNS))
+			continue;
+		worker_drop(w);
+		return took_ns < PARSE_STARVED_DEADLINES * late_ns ? -ETIMEDOUT : -EAGAIN;
+	}
 }
 
 /* The whole deadline, while no other is served; longer while the worker runs. */
@@ -227,7 +263,8 @@ static int answer_await(struct reader *r, enum worker_kind kind, pid_t pid, cons
 	struct worker *w = &r->workers.worker[kind];
 	uint64_t seq = r->seq, until_ns = clock_monotonic_ns() + deadline_ms * 1000000ull;
 	struct reader_answer asks = { 0 };
-	int n = 0, rc = wait_answer(r, w, pid, deadline_ms);
+	bool bounded = kind == WORKER_PARSER && !pid && r->timeout_ns;
+	int n = 0, rc = bounded ? wait_parser(w, deadline_ms) : wait_answer(r, w, pid, deadline_ms);
 
 	while (!rc) {
 		rc = take_answer(w, worker_name(kind), seq, to, &asks);

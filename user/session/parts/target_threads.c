@@ -2,7 +2,7 @@
  *
  * target_threads.c - see target_threads.h.
  */
-#include "session/target_threads.h"
+#include "session/parts/target_threads.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * notify.c - see notify.h.
  */
-#include "session/notify.h"
+#include "session/parts/notify.h"
 
 #include <stddef.h>
 #include <stdlib.h>

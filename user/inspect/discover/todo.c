@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * todo.c - what a scan has still to read. A process of a user whose share is used up stays in the list, in its place,
+ * for the next turn of the loop; those behind it are read meanwhile.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "inspect/discover/discover_private.h"
+
+int todo_add(struct target_set *s, uint32_t tgid, uint32_t uid)
+{
+	struct todo *t = &s->todo;
+	struct proc_row *p = proc_row_find(s, tgid);
+
+	if (t->n == t->room) {
+		size_t room = t->room ? 2 * t->room : 1024;
+		struct todo_one *grown = realloc(t->rows, room * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		t->rows = grown;
+		t->room = room;
+	}
+	t->rows[t->n++] = (struct todo_one){ tgid, uid };
+	if (p) {
+		p->waits = true;
+		p->seen = s->scan;
+	}
+	return 0;
+}
+
+void todo_run(struct target_set *s)
+{
+	struct todo *t = &s->todo;
+	size_t left = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		if (!discover_pid_scan(s, t->rows[i].tgid, t->rows[i].uid, true))
+			t->rows[left++] = t->rows[i];
+	t->n = left;
+}
+
+void todo_clear(struct target_set *s)
+{
+	for (size_t i = 0; i < s->todo.n; i++) {
+		struct proc_row *p = proc_row_find(s, s->todo.rows[i].tgid);
+
+		if (p)
+			p->waits = false;
+	}
+	s->todo.n = 0;
+}
+
+bool target_set_scan_left(const struct target_set *s)
+{
+	return s->todo.n;
+}
+
+int target_set_scan_more(struct target_set *s)
+{
+	int err;
+
+	todo_run(s);
+	err = discover_finish(s);
+	settled_rest(s);
+	return err;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * targets_attach.c - the probes of one process: group by group into each of its libraries. A process whose libraries
+ * and groups are what they were when all was in place costs nothing.
+ */
+#include "session/targets_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "attach/probe_rows.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "session/load_error.h"
+#include "source.h"
+
+/* Logs once per process and cause; the rest of the process is still traced. */
+static void attach_error_say(struct traced *p, const struct tracer *t, const struct target_lib *lib, int err)
+{
+	if (p->attach_error == err || err == -ESRCH) /* gone during the attach: its exit is recorded */
+		return;
+	if (err == -ESTALE) { /* inspected anew at the next scan, then probed by what it is now */
+		log_debug("pid %u: %s changed since it was inspected: once more", p->tgid, lib->path);
+		return;
+	}
+	p->attach_error = err;
+	log_warn("pid %u: %s cannot be probed for '%s': %s; its calls stay invisible", p->tgid, lib->path, t->name,
+		 err == -EDQUOT ? "the process or its user has probes on as many files as one may" : strerror(-err));
+}
+
+/* False: more is left to attach. */
+static bool lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p,
+		       const struct target_lib *lib, enum probe_group group, enum tier upto)
+{
+	const struct source *s = NULL;
+	bool all = true;
+
+	while ((s = source_next_tracer(s))) {
+		const struct tracer *tr = s->live->tracer;
+		struct attach_note note = { 0 };
+		int err = 0;
+
+		if (lib->tracers & 1u << tr->id)
+			err = loader_attach_lib(t->loader, tr, p, lib, group, upto, &note);
+		if (err < 0)
+			attach_error_say(traced, tr, lib, err);
+		t->failed |= err < 0;
+		t->waiting |= note.waits;
+		all &= !note.more;
+		traced->waits |= note.waits && group == PROBES_NEEDED;
+		if (note.other)
+			attach_other_say(lib->path, p->tgid, note.other->tgid, note.other->uid);
+		if (note.crowd)
+			attach_crowd_say(lib->path, note.crowd);
+		if (note.holder)
+			attach_wait_say(lib->path, note.holder);
+		if (note.n_ambiguous)
+			log_warn("%s: %zu functions of '%s' share an address with others and are indistinguishable; "
+				 "their calls stay invisible",
+				 lib->path, note.n_ambiguous, s->name);
+	}
+	return all;
+}
+
+/* The session's tier counts: a process escalated to burst gets no probes on functions that only pointers lead to. */
+static void learnt_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
+{
+	int err = 0;
+
+	if (t->cfg->tier >= TIER_BURST && !(traced->shed >> PROBES_POSTS & 1))
+		err = loader_attach_learnt(t->loader, p);
+	t->waiting |= err == -EAGAIN;
+	if (err == -EAGAIN || err == -ESRCH || err == traced->attach_error || !err)
+		return;
+	traced->attach_error = err;
+	log_warn("pid %u: functions that were found in other processes cannot be probed in this one: %s; their calls "
+		 "stay invisible",
+		 p->tgid, strerror(-err));
+}
+
+/* Attaches group by group, the most needed first, so that each group can be removed alone. Where probes are attached
+ * one by one, later groups may have to wait for the next poll. Rows above the session's tier are attached only while
+ * the process is escalated. */
+static void libs_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
+{
+	bool all = true;
+
+	for (int g = 0; g < PROBE_GROUPS; g++) {
+		enum tier tier = probe_group_tier(g);
+
+		if (tier > traced->tier || (traced->shed | traced->held) >> g & 1)
+			continue;
+		if (g != PROBES_NEEDED && (!all || clock_monotonic_ns() >= t->attach_until_ns)) {
+			t->unattached = true;
+			return;
+		}
+		for (size_t i = 0; i < p->n_libs; i++)
+			all &= lib_attach(t, traced, p, &p->libs[i], g, tier > t->cfg->tier ? tier : t->cfg->tier);
+		if (g == PROBES_NEEDED)
+			learnt_attach(t, traced, p);
+	}
+	t->unattached |= !all;
+}
+
+/* What decides which probes it gets: as long as that is the same, nothing is missing. 0: what pointers lead to counts,
+ * too. */
+static uint64_t attach_key(const struct session_targets *t, const struct traced *traced, const struct target_proc *p)
+{
+	uint64_t h = hash_mix(0, traced->tier << 16 | traced->shed << 8 | traced->held);
+
+	for (size_t i = 0; i < p->n_libs; i++) {
+		h = hash_mix(h, (uintptr_t)p->libs[i].file);
+		h = hash_mix(h, p->libs[i].map_start ^ (p->libs[i].file->fd < 0));
+	}
+	return !loader_attaches_per_process(t->loader) || t->cfg->tier >= TIER_BURST || traced->tier >= TIER_BURST
+		       ? 0
+		       : h | 1;
+}
+
+/* An error, or a wait, is tried again. */
+void probes_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
+{
+	uint64_t key = attach_key(t, traced, p);
+	bool unattached = t->unattached, waiting = t->waiting;
+
+	if (key && key == traced->attached_key && traced->start_time_ns == p->start_time_ns)
+		return;
+	t->unattached = t->waiting = t->failed = traced->waits = false;
+	libs_attach(t, traced, p);
+	traced->attached_key = t->unattached || t->waiting || t->failed ? 0 : key;
+	t->waiting |= waiting;
+	t->unattached |= unattached;
+}
