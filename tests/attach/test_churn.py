@@ -15,15 +15,6 @@ sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 
 SIM = os.path.join(os.path.realpath(job.O), "lib/ranktrace/sim")
-AID = os.path.dirname(os.path.abspath(job.__file__))
-
-
-def compiled(path, name):
-    out = subprocess.run(["cc", "-O1", "-w", "-o", f"{path}/{name}", f"{AID}/{name}.c", "-ldl"], capture_output=True,
-                         text=True)
-    if out.returncode:
-        job.skip(f"no C compiler here: {out.stderr}")
-    return f"{path}/{name}"
 
 
 def folder():
@@ -74,7 +65,7 @@ def record(path, command):
 
 def storm(seed, what, at_least, seconds):
     path = folder()
-    program = compiled(path, "storm")
+    program = job.compiled("storm")
     sim = [job.RANKTRACE, "sim", "job", "--ranks", "2", "--steps", str(15 * seconds + 50), "--seed", str(seed), "--log",
            f"{path}/ops.jsonl",
            "--quiet"]
@@ -107,7 +98,7 @@ def storm(seed, what, at_least, seconds):
 def reused_pid():
     """One pid, six jobs after each other: the new one is not taken for the old."""
     path = folder()
-    program = compiled(path, "reuse")
+    program = job.compiled("reuse")
     script = f"{program} {SIM} 6 > {path}/reuse.log; echo $? > {path}/reuse.code"
     code, findings, text, _ = record(path, ["bash", "-c", script])
     status = open(f"{path}/reuse.code").read().strip()

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Another user's process with the whole environment of a rank of the job, and the job's library mapped: it is a job of
-its own, and nothing is said of the real one."""
+its own, and nothing is said of the real one. And another user's job whose communicators say the job's commHash in
+memory, and then stand still: they are in none of the job's."""
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -24,9 +28,7 @@ def jobs_by_pid():
     return {p["pid"]: p.get("job") for p in map(json.loads, out.stdout.splitlines()) if "pid" in p}
 
 
-def main():
-    job.need_root()
-    rng, _ = job.seed()
+def forged_environment(rng):
     victim = hostile.Victim(rng, steps=300)
     victim.wait_begun()
     pids = victim.pids()
@@ -47,6 +49,88 @@ def main():
     daemon.stop()
     hostile.check_no_finding(daemon, pids)
     hostile.check_gap(daemon)
+
+
+
+def hash_write(pid, old, new):
+    """What the attacker may do to its own memory; the hand is ours. How many places held the old one."""
+    n = 0
+    with open(f"/proc/{pid}/maps") as f, open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        for line in f:
+            m = re.match(r"([0-9a-f]+)-([0-9a-f]+) rw-p", line)
+            if not m or "[v" in line:
+                continue
+            begin, end = int(m[1], 16), int(m[2], 16)
+            memory.seek(begin)
+            try:
+                data = memory.read(end - begin)
+            except OSError:
+                continue
+            for hit in re.finditer(re.escape(old), data):
+                memory.seek(begin + hit.start())
+                memory.write(new)
+                n += 1
+    return n
+
+
+def comms_of(log):
+    """Communicators with two ranks, as the job itself says."""
+    ranks = {}
+    for o in job.lines(log):
+        ranks.setdefault(o["comm"], set()).add(o["pid"])
+    return {c: p for c, p in ranks.items() if len(p) == 2}
+
+
+def packed(comm):
+    return int(comm, 16).to_bytes(8, "little")
+
+
+def verdicts(pids):
+    out = subprocess.run([job.RANKTRACE, "autopsy", "--json"], capture_output=True, text=True, timeout=60)
+    found = [json.loads(line) for line in out.stdout.splitlines() if line.startswith("{")]
+    return [f for f in found if "kind" in f and set(f.get("pids", [])) & set(pids) and f["kind"] != "observation"]
+
+
+def forged_memory(rng):
+    """The forger is there first, is rank 0, and thousands of operations ahead: where it is believed, the job's rank 1
+    has not come for long."""
+    place = hostile.place()
+    attacker = hostile.Program([os.path.realpath(job.RANKTRACE), "sim", "job", "--ranks", "2", "--steps", "50000",
+                                "--step-ms", "3", "--log", f"{place}/ops.jsonl"])
+    end = time.monotonic() + 30
+    while not comms_of(f"{place}/ops.jsonl") and time.monotonic() < end and attacker.process.poll() is None:
+        time.sleep(0.1)
+    other = comms_of(f"{place}/ops.jsonl")
+    if not other:
+        job.skip("nobody may not run the stand-ins of this build")
+    victim = hostile.Victim(rng, steps=800)
+    victim.wait_begun()
+    own = comms_of(victim.ops_log)
+    pids, forgers = victim.pids(), set.union(*other.values())
+    first = next(o["pid"] for o in job.lines(f"{place}/ops.jsonl") if o["rank"] == 0)
+    for pid in forgers:
+        os.kill(pid, signal.SIGSTOP)
+    n = sum(hash_write(first, packed(of), packed(to)) for to, of in zip(own, other))
+    job.check(n >= 1, f"{n} hashes were forged: this test would prove nothing")
+    daemons = [hostile.Daemon().wait(), hostile.Daemon("--no-raise", command="watch")]
+    time.sleep(6)
+    wrong = verdicts(pids)
+    job.check(not wrong, f"autopsy about the victim: {wrong}")
+    victim.end()
+    for daemon in daemons:
+        daemon.stop()
+        hostile.check_no_finding(daemon, pids)
+    hostile.check_gap(daemons[0])
+    attacker.kill()
+    print(f"  {n} forged hashes of {len(other)} communicators: nothing about the job")
+
+
+def main():
+    job.need_root()
+    rng, _ = job.seed()
+    for case in (forged_environment, forged_memory):
+        print(f"{case.__name__}:", flush=True)
+        case(rng)
 
 
 main()

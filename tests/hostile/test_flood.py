@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# runs alone: forks by the thousand, and judges how soon a verdict comes
+"""Nobody's process maps a library of the job's kind and forks thousands of children, all targets by that: a rank of the
+job that is stopped amid them is named as soon as without them, by record and by watch."""
+import sys
+import time
+
+sys.path.insert(1, sys.path[0] + "/../aid")
+import hostile
+import job
+
+CHILDREN = 16500 if job.LONG else 3000
+LATER_S = 0.5
+CALM_S = 2  # between two stops: the job is well again
+
+
+def flood(daemon):
+    """The daemon has a look at the process before it forks: its children are targets from their first instruction."""
+    library = hostile.fake_library(f"{hostile.place()}/libnccl.so.2", lambda name: "nccl" in name, 0)
+    attacker = hostile.program("flood", library, CHILDREN).ready()
+    time.sleep(2)
+    attacker.process.stdin.write("x")
+    attacker.process.stdin.flush()
+    word = attacker.process.stdout.readline().strip()
+    job.check(word == "forked", f"the attacker says {word!r}: this test would prove nothing")
+    daemon.check_alive()
+    return attacker
+
+
+def case(rng, command):
+    victim = hostile.Victim(rng, steps=5000)
+    victim.wait_begun()
+    daemon = hostile.Daemon("--no-raise" if command == "watch" else "--tier=trace", command=command)
+    daemon.wait(job.has_probes if command == "record" else lambda line: True)
+    time.sleep(CALM_S)
+    calm = victim.stop_one(daemon)
+    time.sleep(CALM_S)
+    attacker = flood(daemon)
+    amid = victim.stop_one(daemon)
+    print(f"{command}: the stopped rank is named after {calm:.2f} s, amid {CHILDREN} children after {amid:.2f} s")
+    job.check(amid <= calm + job.bar(LATER_S), f"{amid:.2f} s amid the flood, {calm:.2f} s without")
+    job.check("processes were refused" in daemon.stderr() or "no further probes" in daemon.stderr() or
+              command == "watch", "the flood is not said: this test would prove nothing")
+    attacker.kill()
+    daemon.stop()
+    wrong = [f for f in daemon.findings() if attacker.process.pid in f.get("pids", []) and f["kind"] != "observation"]
+    job.check(not wrong, f"findings about who floods: {wrong}")
+    hostile.check_gap(daemon)
+    victim.kill()
+
+
+def main():
+    job.need_root()
+    rng, _ = job.seed()
+    for command in ("record", "watch"):
+        case(rng, command)
+
+
+main()
