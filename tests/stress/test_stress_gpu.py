@@ -40,6 +40,13 @@ def healthy():
         job.check(not err, f"standard error: {err}")
 
 
+def patterns():
+    """Each memory pattern has its turn and passes on good memory."""
+    status, by, _ = Gpus(1).lines("--only", "memory", "--memory", "3", "--time", "9")
+    expect("all memory patterns", status, by, 0)
+    job.check("partial" not in by["end"][0], f"{by['end']}")
+
+
 def corruption():
     """The lowest bit of one element, in all results of one GPU or in some: by majority, by rotation, against itself."""
     for n in (1, 2, 3, 4):
@@ -115,5 +122,5 @@ def self_test():
     job.check(p.returncode == 1 and p.stdout.startswith("without a fault on purpose: GPU 1:"), p.stdout)
 
 
-for case in (healthy, corruption, lanes, memory, rates, lost, health, unsupported, self_test):
+for case in (healthy, patterns, corruption, lanes, memory, rates, lost, health, unsupported, self_test):
     case()

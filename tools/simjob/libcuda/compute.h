@@ -23,8 +23,8 @@ struct compute_kernel {
 	X(stress_fill, "888444444488", 0) \
 	X(stress_hash, "88448", 0) \
 	X(stress_sums, "848844848", 0) \
-	X(stress_mem_write, "88488444", 0.01) \
-	X(stress_mem_check, "88488444484", 0.01) \
+	X(stress_mem_write, "88488444", 0.05) \
+	X(stress_mem_check, "88488444484", 0.05) \
 	X(stress_mem_move, "884", 0.005)
 
 /* stress_kernels.c */
