@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loader.c - loads the life object first, shares its maps with every tracer's object, and implements the handle of
- * tracer.h. attach.c attaches to libraries.
+ * loader.c - loads the life object first, shares its maps with all tracers' objects, implements the handle of tracer.h.
  */
 #include "attach/loader.h"
 

@@ -30,7 +30,7 @@
 #include "session/probe_budget.h"
 #include "session/escalate.h"
 #include "session/greeting.h"
-#include "session/parts/loop_files.h"
+#include "session/loop_files.h"
 #include "session/phases.h"
 #include "session/stacks.h"
 #include "session/targets.h"

@@ -108,7 +108,8 @@ static int wait_parser(struct worker *w, unsigned deadline_ms)
 			worker_drop(w);
 			return -EFBIG;
 		}
-		if (took_ns < late_ns || (took_ns < PARSE_STARVED_DEADLINES * late_ns && worker_state(w->pid) == WORKER_RUNS))
+		if (took_ns < late_ns ||
+		    (took_ns < PARSE_STARVED_DEADLINES * late_ns && worker_state(w->pid) == WORKER_RUNS))
 			continue;
 		worker_drop(w);
 		return took_ns < PARSE_STARVED_DEADLINES * late_ns ? -ETIMEDOUT : -EAGAIN;

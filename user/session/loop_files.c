@@ -2,7 +2,7 @@
  *
  * loop_files.c - see loop_files.h.
  */
-#include "session/parts/loop_files.h"
+#include "session/loop_files.h"
 
 #include <errno.h>
 #include <signal.h>
