@@ -3,6 +3,7 @@
  * fuzz_eh_frame.c - a mapped file whose unwind tables say anything, under a stack that holds anything: what elfutils
  * makes of the tables is applied to registers and memory by us. The input: where the thread is, its stack, the file.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,6 +36,8 @@ static int file_map(const uint8_t *data, size_t size, struct mapping *row)
 	return fd;
 }
 
+static struct memory memory; /* this process' */
+
 static void unwind(struct stack_process *p, uint64_t pc, const uint64_t *words, size_t bytes)
 {
 	struct stack_pc pcs[STACK_FRAMES_MAX];
@@ -44,7 +47,7 @@ static void unwind(struct stack_process *p, uint64_t pc, const uint64_t *words, 
 	regs.known = ~0ull;
 	for (size_t i = 0; i < sizeof(regs.value) / sizeof(regs.value[0]); i++)
 		regs.value[i] = regs.value[i] ? regs.value[i] : words[i];
-	if (stack_memory_open(p->pid, &p->memory))
+	if (stack_memory_open(&memory, &p->memory))
 		return;
 	stack_memory_overlay(p->memory, STACK_AT, words, bytes);
 	stack_unwind(p, &regs, pcs, STACK_FRAMES_MAX, &n);
@@ -53,12 +56,22 @@ static void unwind(struct stack_process *p, uint64_t pc, const uint64_t *words, 
 	stack_memory_free(p->memory);
 }
 
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	memory = (struct memory){ .bytes = open("/proc/self/mem", O_RDONLY | O_CLOEXEC),
+				  .pages = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC),
+				  .page_bytes = 4096 };
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint64_t words[64];
 	struct mapping row;
 	struct maps maps = { .rows = &row, .n = 1 };
-	struct stack_process p = { .pid = getpid(), .maps = &maps };
+	struct stack_process p = { .exe = "", .maps = &maps };
 	struct feed f = { data, size };
 	uint64_t pc = feed_number(&f, 2);
 	size_t len;
@@ -73,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			words[i] = words[i] % 3 == 1 ? FILE_AT + words[i] / 3 % len
 						     : STACK_AT + words[i] / 3 % sizeof(words);
 	fd = file_map(f.at, len, &row);
+	memory.maps = maps;
 	unwind(&p, FILE_AT + pc % len, words, sizeof(words));
 	munmap((void *)FILE_AT, len);
 	close(fd);
