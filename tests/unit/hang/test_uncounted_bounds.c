@@ -229,7 +229,7 @@ static void when_nothing_is_known(void **state)
 		comm.nranks = i == 18 ? RANKS + 1 : RANKS;
 		tasks[ODD].stack.native = tasks[ODD].stack.frames =
 			i == 19 ? "ncclWait (libnccl.so.2)" : "read (libc.so)";
-		assert_int_equal(asked() != NULL, i == 0 || i == 15);
+		assert_int_equal(asked() != NULL, i == 0 || i == 6 || i == 15); /* 6: its calls are seen as they come */
 		if (i == 15)
 			assert_int_equal(list.items[0].n_ranks, 0);
 		done(state);

@@ -306,7 +306,8 @@ static void what_its_process_does(void **state)
 	for (int whole = 0; whole < 2; whole++) {
 		assert_int_equal(does(99, whole).what, ACTIVITY_STOPPED);
 		assert_int_equal(does(0, whole).what, ACTIVITY_STOPPED);
-		assert_ptr_equal(does(0, whole).task, &mains[0]);
+		assert_ptr_equal(does(99, whole).task, &mains[0]);
+		assert_null(does(0, whole).task); /* which of its threads says nothing */
 	}
 	assert_int_equal(does(12, true).what, ACTIVITY_STOPPED);
 	assert_int_equal(does(12, false).what, ACTIVITY_BUSY);

@@ -138,8 +138,9 @@ static void why_it_does_not_move(void **state)
 			stopped(state);
 		else
 			a_sender_in_d_state(state);
-		assert_int_equal(caused_by(says, 3, 77, 0), 77);
-		assert_int_equal(caused_by(says, 3, 77, 66), 66); /* that one's cause */
+		/* Of a stop detect/host/stopped.c says what it causes. */
+		assert_int_equal(caused_by(says, 3, 77, 0), is_stopped ? 0 : 77);
+		assert_int_equal(caused_by(says, 3, 77, 66), is_stopped ? 0 : 66); /* that one's cause */
 		assert_int_equal(caused_by(says, 2, 77, 0), 0);
 		assert_int_equal(caused_by(is_stopped ? FINDING_D_STATE : FINDING_STOPPED, 3, 77, 0), 0);
 		end(state);
