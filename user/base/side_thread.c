@@ -29,6 +29,8 @@ static void *thread_run(void *arg)
 		pthread_mutex_lock(&t->lock);
 		t->step = SIDE_DONE;
 	}
+	t->over = true;
+	pthread_cond_signal(&t->changed);
 	pthread_mutex_unlock(&t->lock);
 	return NULL;
 }
@@ -108,16 +110,22 @@ bool side_thread_overdue(struct side_thread *t, uint64_t limit_ns)
 
 bool side_thread_end(struct side_thread *t)
 {
-	uint64_t wait_ns = t->late ? 0 : END_TIMEOUT_NS;
-	uint64_t until_ns = clock_monotonic_ns() + clock_realtime_offset_ns() + wait_ns;
+	/* By the clock that no one sets. */
+	uint64_t until_ns = clock_monotonic_ns() + (t->late ? 0 : END_TIMEOUT_NS);
 	struct timespec until = { .tv_sec = until_ns / SEC, .tv_nsec = until_ns % SEC };
+	bool over;
+	int err = 0;
 
 	pthread_mutex_lock(&t->lock);
 	t->quit = true;
 	pthread_cond_signal(&t->changed);
+	while (!t->over && !err)
+		err = pthread_cond_clockwait(&t->changed, &t->lock, CLOCK_MONOTONIC, &until);
+	over = t->over;
 	pthread_mutex_unlock(&t->lock);
-	if (pthread_timedjoin_np(t->thread, NULL, &until))
+	if (!over)
 		return false;
+	pthread_join(t->thread, NULL);
 	pthread_mutex_destroy(&t->lock);
 	pthread_cond_destroy(&t->changed);
 	return true;

@@ -20,8 +20,8 @@ struct side_thread {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	enum side_step step; /* this and `quit` are protected by the lock */
-	bool quit;
+	enum side_step step; /* this, `quit` and `over` are protected by the lock */
+	bool quit, over;
 	uint64_t asked_ns; /* of the collector: since when the work is asked for */
 	uint64_t limit_ns; /* 0: SIDE_LIMIT_NS */
 	bool late;         /* it takes longer than the limit, which was said */
