@@ -55,6 +55,7 @@ struct ports_sampler {
 	/* the collector's */
 	bool in_use, silent;
 	uint64_t asked_ns, scan_ns, all_ns, users_ns, users_every_ns, n_samples, cost_sum_ns;
+	uint64_t cost_last_ns; /* of the last sample that was taken: while the thread works, cost_ns is its own */
 	struct emitted emitted[PORTS_LISTED_MAX];
 };
 
@@ -112,7 +113,7 @@ static int sample_emit(struct ports_sampler *s, uint32_t index, const struct tre
 	f->body.index = index;
 	f->body.n_counters = PORT_COUNTERS;
 	f->body.taken_ns = taken_ns;
-	f->body.cost_us = s->cost_ns / 1000;
+	f->body.cost_us = s->cost_last_ns / 1000;
 	memcpy(f->counters, l->counters, sizeof(l->counters));
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
@@ -248,6 +249,7 @@ static int done_take(void *of, uint64_t now_ns)
 	int err = 0;
 
 	s->n_samples++;
+	s->cost_last_ns = s->cost_ns;
 	s->cost_sum_ns += s->cost_ns;
 	for (size_t i = 0; i < n && !err; i++)
 		err = port_emit(s, i, &ports[i], now_ns);
