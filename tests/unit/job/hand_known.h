@@ -40,8 +40,10 @@ static inline void hand_find(void)
 
 static inline void hand_lose(void)
 {
-	for (int r = 0; r < HAND_RANKS; r++)
+	for (int r = 0; r < HAND_RANKS; r++) {
 		*known[r] = hand_was[r];
+		known[r]->next = r + 1 < HAND_RANKS ? known[r + 1] : NULL; /* which came later */
+	}
 	model_free(hand_model);
 }
 
