@@ -177,8 +177,15 @@ static int files_drop(const struct detacher *d)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	DIR *dir = opendir("/proc/self/fd");
 
-	if (null < 0 || !dir)
-		return -errno;
+	if (null < 0 || !dir) {
+		int err = -errno;
+
+		if (null >= 0)
+			close(null);
+		if (dir)
+			closedir(dir);
+		return err;
+	}
 	for (struct dirent *e; (e = readdir(dir));) {
 		int fd = atoi(e->d_name);
 

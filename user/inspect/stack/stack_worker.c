@@ -219,7 +219,7 @@ static void rows_add(struct pass *s, const struct stack_arg *a)
 static int process_read(struct pass *s, const struct stack_arg *a)
 {
 	struct stack_out *out = out_take(s->job, sizeof(*out));
-	int rc = stack_memory_open(&s->memory, &s->p.memory);
+	int rc = out ? stack_memory_open(&s->memory, &s->p.memory) : -EMSGSIZE;
 
 	if (rc)
 		return rc;
