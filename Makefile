@@ -38,7 +38,7 @@ BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all build help deps deps-test demo quick test test-long test-vm arm64 check unit mutate clean install
-.PHONY: sanitize reproducible sbom pack simjob bench bench-budget test-life
+.PHONY: reproducible sbom pack simjob bench bench-budget test-life
 
 all: deps build ## install what is missing, then build
 
@@ -55,6 +55,7 @@ deps-test: ## the same for the tests
 
 -include tools/simjob/build.mk
 -include tests/fuzz/build.mk
+include tests/analysis.mk
 
 $(O)/gen/vmlinux/vmlinux.h:
 	$(call say,BTF,$@)
@@ -156,11 +157,6 @@ test-life: deps-test ## ordinary life of a job: 30 minutes live under record and
 soak: deps-test ## jobs come and go under watch and record for MINUTES (120): flat, each fault reported once (root)
 	$(Q)$(MAKE) --no-print-directory build
 	$(Q)O=$(O) MINUTES=$(or $(MINUTES),120) TEST_TIMEOUT=86400 RETRY_S=0 ONLY='own/test_soak.py' tests/run.sh
-
-SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
-sanitize: deps-test ## unit tests under the address, leak and undefined behaviour sanitizers (root)
-	$(Q)CFLAGS='$(SANITIZE)' $(MAKE) --no-print-directory O=$(O)/asan unit
-	$(Q)O=$(O)/asan ONLY='unit/*' tests/run.sh
 
 bench-budget: deps ## a job of 20,000 CUDA events a step: cost of its probes against the budget, its step time (root)
 	$(Q)$(MAKE) --no-print-directory build

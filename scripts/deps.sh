@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian/Ubuntu packages the build needs and the machine lacks; with the argument "test" the tests' too,
-# with "vm" those of make test-vm. On Debian 12 libbpf-dev, bpftool and elfutils come from backports; the mirror is the
-# one the machine's own apt sources name.
+# with "lint" those of make lint and make valgrind, with "vm" those of make test-vm. On Debian 12 libbpf-dev, bpftool
+# and elfutils come from backports; the mirror is the one the machine's own apt sources name.
 set -eu
 
 BUILD="gcc make clang llvm libdeflate-dev libcjson-dev libseccomp-dev libcap-dev uthash-dev libc6-dev e2fsprogs"
@@ -10,11 +10,13 @@ BUILD="$BUILD util-linux"
 TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium musl-tools libibverbs-dev"
 # without what they recommend: desktops
 GUESTS="qemu-system-x86 busybox-static kmod xz-utils iproute2 perftest ibverbs-utils ibverbs-providers"
+LINT="clang-tidy-14 cppcheck valgrind"
 # libFuzzer's runtime comes in a package of the compiler's version
 FUZZ="libclang-rt-$(clang --version 2>/dev/null | sed -n 's/.*clang version \([0-9]*\)\..*/\1/p')-dev"
 [ "$FUZZ" = libclang-rt--dev ] && FUZZ=libclang-rt-14-dev
 case ${1:-} in
 test) BUILD="$BUILD $TESTS $FUZZ" ;;
+lint) BUILD="$BUILD $TESTS $LINT" GUESTS= ;;
 vm) BUILD="$BUILD $TESTS $FUZZ" GUESTS="$GUESTS qemu-system-arm lld" ;;
 *) GUESTS= ;;
 esac

@@ -11,11 +11,12 @@
 
 #define UNPRIVILEGED_ID 65534 /* the same user and group on every distribution of today */
 
-/* A report of address sanitizer needs more than a filter leaves. */
+/* A report of a sanitizer needs more than a filter leaves, and its shadow more memory than any limit. */
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
+	__has_feature(thread_sanitizer)
 #define CONFINE_SANITIZED 1
 #else
 #define CONFINE_SANITIZED 0
