@@ -27,7 +27,7 @@ uint64_t phase_series_median(const struct phase_series *s)
 			sorted[at] = sorted[at - 1];
 		sorted[at] = s->values[i];
 	}
-	return n ? sorted[n / 2] : 0;
+	return n ? sorted[n / 2] : 0; /* lint: values before i are sorted, n are filled */
 }
 
 void known_phase_add(struct known_phase *p, uint64_t begin_ns, uint64_t end_ns, uint64_t steps)

@@ -140,7 +140,7 @@ static double pipeline_run(struct bench *b, const char *output)
 	must(p && (!output || !pipeline_add_output(p, output)), "pipeline");
 	for (const struct wire_hdr *rec = NULL; (rec = job_records_next(&b->job, rec));)
 		must(!pipeline_feed(p, rec), "pipeline_feed");
-	b->findings += incidents_opened(pipeline_incidents(p));
+	b->findings += incidents_opened(pipeline_incidents(p)); /* lint: the callers' bench is theirs */
 	must(!pipeline_free(p), "closing the output");
 	return cpu_s() - begin;
 }
@@ -205,8 +205,8 @@ static double median(const double *values, int first, int step)
 	int n = 0;
 
 	for (int i = first; i < WINDOWS; i += step)
-		s[n++] = values[i];
-	qsort(s, n, sizeof(*s), double_cmp);
+		s[n++] = values[i];          /* lint: of the windows in turn, n are filled */
+	qsort(s, n, sizeof(*s), double_cmp); /* lint: of the windows in turn, n are filled */
 	return n % 2 ? s[n / 2] : (s[n / 2 - 1] + s[n / 2]) / 2;
 }
 

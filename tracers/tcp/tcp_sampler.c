@@ -191,7 +191,7 @@ static bool ranks_take(struct tcp_sampler *s)
 	for (size_t i = 0; i < n && n_ranks < RANKS_MAX; i++)
 		if (!list[i]->is_child && s->ctx->is_traced(s->ctx->is_traced_of, list[i]))
 			tgids[n_ranks++] = list[i]->tgid;
-	qsort(tgids, n_ranks, sizeof(tgids[0]), tgid_compare);
+	qsort(tgids, n_ranks, sizeof(tgids[0]), tgid_compare); /* lint: the first n_ranks are filled */
 	other = n_ranks != s->n_tgids || memcmp(tgids, s->tgids, n_ranks * sizeof(tgids[0]));
 	memcpy(s->tgids, tgids, n_ranks * sizeof(tgids[0]));
 	s->n_tgids = n_ranks;

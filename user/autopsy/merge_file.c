@@ -50,7 +50,7 @@ static int job_add(struct merge_file *f, const char *job)
 		return *job ? -ENOMEM : 0;
 	f->jobs = grown;
 	if (*job)
-		f->jobs[f->n_jobs] = strdup(job);
+		f->jobs[f->n_jobs] = strdup(job); /* lint: kept in f->jobs, and counted below */
 	f->n_jobs += *job && f->jobs[f->n_jobs];
 	return 0;
 }

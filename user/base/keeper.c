@@ -163,7 +163,7 @@ static int ask(const struct keeper *k, enum call call, size_t number, int *ret_f
 	    recvmsg(k->sock, &answer, MSG_CMSG_CLOEXEC) != sizeof(err))
 		return -ECHILD;
 	*ret_fd = passed_take(&answer);
-	return err;
+	return err; /* lint: recvmsg() filled it */
 }
 
 int keeper_open(const struct keeper *k, size_t input)

@@ -175,7 +175,7 @@ static char *thread_key(const struct stack_thread *t)
 	stack_thread_text(t, text + used, TEXT_MAX - used);
 	char *fit = realloc(text, strlen(text) + 1);
 
-	return fit ? fit : text;
+	return fit ? fit : text; /* lint: what does not shrink is returned as it is */
 }
 
 static int items_make(struct view *v)

@@ -221,7 +221,7 @@ static struct old *dumps_list(const char *dir, size_t *ret_n)
 			break;
 		all = grown;
 		all[*ret_n] = (struct old){ strdup(e->d_name), st.st_mtim };
-		*ret_n += all[*ret_n].name != NULL;
+		*ret_n += all[*ret_n].name != NULL; /* lint: kept in all, and counted below */
 	}
 	if (d)
 		closedir(d);

@@ -40,6 +40,7 @@ static int call_open(struct proc_own *p, const struct event *e)
 			      .begin_ns = e->call.begin_ns,
 			      .next = p->p.calls };
 	p->p.calls = &c->c;
+	/* lint: kept by the address of its first member */
 	p->p.last_call_ns = larger(p->p.last_call_ns, e->call.begin_ns);
 	return 0;
 }

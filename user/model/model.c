@@ -95,7 +95,7 @@ static int stop_apply(struct model *m, const struct event *e)
 	for (struct proc *p = m->procs; p; p = p->next)
 		for (struct op *op = p->last_op; op; op = op->prev_in_proc)
 			if (open && n < cap && !op_own(op)->queued_out)
-				open[n++] = op;
+				open[n++] = op; /* lint: without room, n stays 0 */
 	if (!open)
 		return -ENOMEM;
 	qsort(open, n, sizeof(*open), op_by_id);

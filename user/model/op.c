@@ -329,7 +329,7 @@ static struct op *op_new(struct member *mb, const struct event *e)
 		.sync_ns = mb->proc->last_sync_ns,
 		.grouped = e->op.group_depth > 0,
 	};
-	o->op.signature = op_signature(&o->op);
+	o->op.signature = op_signature(&o->op); /* lint: returned by the address of its first member */
 	return &o->op;
 }
 

@@ -111,7 +111,7 @@ static size_t multiple_find(const struct window *w)
 		best = fmax(c[k], best);
 		top = k;
 	}
-	if (best < 0.5 || c[1] > 0.7 * best)
+	if (best < 0.5 || c[1] > 0.7 * best) /* lint: there are as many as top says */
 		return 1;
 	for (size_t k = 2; k <= top; k++)
 		if (c[k] >= 0.9 * best)

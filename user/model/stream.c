@@ -341,7 +341,7 @@ static int sync_begin(struct proc_own *p, const struct event *e)
 		c->stream = k->stream;
 		c->pos = k->pos;
 	}
-	p->p.calls = &c->c;
+	p->p.calls = &c->c; /* lint: kept by the address of its first member */
 	return 0;
 }
 

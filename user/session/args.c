@@ -417,7 +417,7 @@ int session_args_file(struct session_args *a, const char *path,
 	if (err) {
 		snprintf(error, error_size, "%s: %s; give a readable file of 'key = value' lines", path,
 			 strerror(-err));
-		return err;
+		return err; /* lint: without a file there is nothing to close */
 	}
 	while (!err && fgets(line, sizeof(line), f)) {
 		n++;

@@ -370,7 +370,7 @@ static void text_ranks(struct text *t, const struct model *m, int width)
 
 	for (const struct proc *p = m->procs; all && p; p = p->next)
 		if (is_rank(p))
-			all[n++] = p;
+			all[n++] = p; /* lint: without room, n stays 0 */
 	if (n) {
 		qsort(all, n, sizeof(*all), by_rank);
 		text_add(t, "\n");

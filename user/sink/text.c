@@ -53,7 +53,7 @@ void text_colour(struct text *t, const char *code)
 
 void text_foreign(struct text *t, const char *s, const char *line_break)
 {
-	while (*s) {
+	while (*s) { /* lint: callers have a text */
 		size_t n = utf8_len(s);
 
 		if (*s == '\n' && line_break)

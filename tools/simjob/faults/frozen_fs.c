@@ -146,7 +146,7 @@ struct guardian {
 
 static void freeze_set_state(struct guardian *guardian, int index, enum freeze_state state)
 {
-	atomic_store(&guardian->store->injections[index].resource, state);
+	atomic_store(&guardian->store->injections[index].resource, state); /* lint: the index was found by the caller */
 	futex_wake_all(&guardian->store->injections[index].resource);
 }
 

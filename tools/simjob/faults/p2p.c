@@ -38,6 +38,7 @@ static bool is_due(const struct rank *rank, const struct injection *injection, c
 		return false;
 	if (injection->op >= 0)
 		return rank->step > injection->step || rank->op_in_step >= injection->op;
+	/* lint: who has such a call has a neighbour */
 	return transfers_so_far(place->comm, kind) % per_step >= injection->draw % per_step;
 }
 

@@ -56,7 +56,7 @@ static void checkpoint_write(struct rank *rank, double duration_s)
 	off_t offset = 0;
 
 	for (; chunk && now_ns < end_ns; now_ns += CHUNK_NS) {
-		memset(chunk, offset / CHUNK_BYTES, CHUNK_BYTES);
+		memset(chunk, offset / CHUNK_BYTES, CHUNK_BYTES); /* lint: the loop runs with a chunk only */
 		if (pwrite(fd, chunk, CHUNK_BYTES, offset) != CHUNK_BYTES ||
 		    pread(fd, chunk, CHUNK_BYTES, offset) != CHUNK_BYTES) {
 			fprintf(stderr, "simjob: rank %d cannot write its checkpoint: %s\n", rank->rank,

@@ -67,7 +67,7 @@ static int number_set(struct injection *injection, const struct number_key *key,
 	if (key->is_whole)
 		*(int *)member = value;
 	else
-		*(double *)member = value;
+		*(double *)member = value; /* lint: is_whole says which of both it is */
 	return 0;
 }
 
@@ -144,7 +144,7 @@ static int pair_parse(struct injection *injection, char *pair, struct reason *re
 	word = word_key_find(pair);
 	number = number_key_find(pair);
 	key = word ? word->key : number ? number->key : 0;
-	if (!value || !(injection->fault->keys & key))
+	if (!value || !(injection->fault->keys & key)) /* lint: every injection was given its fault */
 		return refuse(reason, "fault %s takes no '%s%s'", injection->name, pair, value ? "=" : "");
 	err = number ? number_set(injection, number, value) : word_set(injection, word, value);
 	if (err)
@@ -202,6 +202,7 @@ static int required_check(const struct injection *injection, struct reason *reas
 {
 	char words[256];
 
+	/* lint: every injection was given its fault */
 	if (!(injection->fault->required & KEY_WHAT & ~injection->given))
 		return 0;
 	words_print(injection->fault->what, words, sizeof(words));

@@ -25,7 +25,7 @@ static const char *const op_names[NR_OP_KINDS] = {
 
 const char *op_name(enum op_kind kind)
 {
-	return op_names[kind];
+	return op_names[kind]; /* lint: every kind has its name */
 }
 
 /* The number the call has, or gets with @advance. Docs, Operations, has the rules. */

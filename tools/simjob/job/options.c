@@ -406,6 +406,7 @@ static void injections_check(struct options *options)
 /* The options, and behind them a line for each fault. */
 static const struct argp_option *options_with_faults(void)
 {
+	/* lint: added to NULL, and not used */
 	struct argp_option *all = calloc(NR_OPTIONS + 1 + nr_fault_rows + 1, sizeof(*all)), *next = all + NR_OPTIONS;
 	int i;
 

@@ -69,6 +69,7 @@ ncclResult_t comm_connect(struct ncclComm *comm, const struct fabric_key *key, i
 	comm->nRanks = nr_ranks;
 	comm->transfers_sent = calloc(nr_ranks, sizeof(uint32_t));
 	comm->transfers_received = calloc(nr_ranks, sizeof(uint32_t));
+	/* lint: a failed communicator is destroyed with all that it has */
 	if (!comm->transfers_sent || !comm->transfers_received)
 		return comm_fail(comm, -ENOMEM);
 	err = fabric_open(&comm->fabric, key, nr_ranks, rank);

@@ -54,6 +54,7 @@ static void accumulation_run(struct rank *rank, const struct life_event *event)
 	int i;
 
 	for (i = 0; i < 8; i++) {
+		/* lint: nanoseconds: the rest is nothing */
 		compute_launch(rank, life_ns(event) / 8 * (0.8 + 0.4 * random_unit(&random)));
 		compute_synchronize(rank);
 	}

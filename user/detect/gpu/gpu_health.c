@@ -151,7 +151,7 @@ static void checkup_take(struct watched *w, const struct gpu *g)
 {
 	const struct gpu_health *h = health_at(g, 0), *b = health_at(g, 1), *bb = health_at(g, 2);
 	const struct gpu_sampled *l = gpu_sample(g, 0);
-	uint64_t now_ns = gpu_checkup(g, 0)->ts_ns;
+	uint64_t now_ns = gpu_checkup(g, 0)->ts_ns; /* lint: called for a GPU that has a checkup */
 	bool load = l && gpu_percent(l->s.sm_bp) > LOAD_SM;
 
 	sign_state(&w->faults[FAULT_ROWS], h->rows_pending == 1, now_ns);

@@ -84,6 +84,7 @@ static void place_text(char *buf, size_t cap, const struct awaited *in)
 		phrase_number(buf, cap, in->seq);
 	}
 	phrase_add(buf, cap, in->init && in->init->parent ? " of parent " : " of ");
+	/* lint: a wait of that space has its init */
 	phrase_comm(buf, cap, in->comm ? in->comm->hash : in->init->id_hash);
 }
 

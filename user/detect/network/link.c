@@ -358,6 +358,7 @@ static void evidence_add(struct finding *f, const struct port *p, const struct w
 	if (fault == FAULT_FLAP)
 		finding_note(f, EVIDENCE_TIMES_DOWN, w->n_downs);
 	if (fault >= FAULT_ERRORS && fault != FAULT_SLOW)
+		/* lint: the number of faults is the array's size */
 		finding_note(f, EVIDENCE_PER_SECOND, w->per_s[fault]);
 	counters_note(f, p, fault);
 	finding_note_text(f, EVIDENCE_REMEDY, faults[fault].remedy);

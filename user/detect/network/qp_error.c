@@ -80,6 +80,7 @@ static void group_add(struct group *groups, int *n, const struct qp *q, enum fau
 {
 	struct group *g = groups;
 
+	/* lint: the first *n groups are filled */
 	while (g < groups + *n && (g->proc != q->proc || g->device != q->device || g->fault != fault))
 		g++;
 	if (g == groups + GROUPS_MAX)

@@ -64,7 +64,7 @@ struct tcp_traffic tcp_traffic_of(const struct tcp_netdevs *n, const char *addre
 	const struct tcp_netdev *d = netdev_of(n, address);
 	double all = d ? (double)d->sent + d->came : 0, others = d ? all - d->own_sent - d->own_came : 0;
 
-	if (!all || d->seconds <= 0)
+	if (!all || d->seconds <= 0) /* lint: without d, all is 0 */
 		return (struct tcp_traffic){ .others = -1 };
 	return (struct tcp_traffic){
 		.others = others > TCP_CHATTER_PER_S * d->seconds ? others / all : 0,

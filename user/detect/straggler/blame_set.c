@@ -72,7 +72,7 @@ void blame_set_add(struct blame_set *s, const struct op *from)
 		return;
 	if (!part) {
 		part = &s->parts[s->n++];
-		*slot = s->n;
+		*slot = s->n; /* lint: without a slot there is no room, and the set is open */
 	}
 	*part = (struct blame_part){ .proc = p, .from = from };
 }

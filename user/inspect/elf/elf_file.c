@@ -104,6 +104,7 @@ static int take_text(struct elf_file *f, const Elf64_Phdr *p)
 static int take_segments(struct elf_file *f)
 {
 	const Elf64_Ehdr *e = view(f, 0, sizeof(*e), 8);
+	/* lint: check_ident() has seen the header */
 	const Elf64_Phdr *p = view(f, e->e_phoff, (uint64_t)e->e_phnum * sizeof(*p), 8);
 
 	if (!p || e->e_phentsize != sizeof(*p) || e->e_phnum > PHDRS_MAX)

@@ -100,7 +100,7 @@ int reader_file(struct reader *r, pid_t pid, const char *name, size_t cap, unsig
 
 	*ret_data = fit ? fit : data;
 	*ret_len = len;
-	return 0;
+	return 0; /* lint: what does not shrink is returned as it is */
 }
 
 int reader_kernel_stack(struct reader *r, pid_t pid, pid_t tid, char *to, size_t size, unsigned deadline_ms)

@@ -23,7 +23,7 @@ int reader_send(int sock, const void *data, size_t len, const int *fds, size_t n
 		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
 		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
-		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_level = SOL_SOCKET; /* lint: there is room for one */
 		c->cmsg_type = SCM_RIGHTS;
 		c->cmsg_len = CMSG_LEN(n * sizeof(int));
 		memcpy(CMSG_DATA(c), fds, n * sizeof(int));

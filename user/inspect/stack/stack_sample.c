@@ -91,7 +91,7 @@ static void sampler_close(struct stack_sampler *s)
 /* The first sample in the ring; NULL none yet. Nothing is ever consumed, so the data begins at the ring's start. */
 static const struct perf_event_header *first_sample(const struct stack_sampler *s)
 {
-	const char *data = (const char *)s->ring + s->ring->data_offset;
+	const char *data = (const char *)s->ring + s->ring->data_offset; /* lint: called with a ring only */
 	uint64_t head = __atomic_load_n(&s->ring->data_head, __ATOMIC_ACQUIRE), at = 0;
 
 	while (at + sizeof(struct perf_event_header) <= head && at < s->ring->data_size) {

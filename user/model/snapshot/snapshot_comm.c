@@ -359,6 +359,6 @@ int take_caller(struct model *m, const struct event *e)
 			      .addr = b->addr,
 			      .grouped = b->grouped,
 			      .async = b->async };
-	of->members = &c->b;
+	of->members = &c->b; /* lint: kept by the address of its first member */
 	return 0;
 }

@@ -158,7 +158,7 @@ static struct op *op_of(const struct snapshot_op *b, struct member *mb, uint32_t
 		.graph_n = b->graph_n,
 	};
 	o->op.signature = op_signature(&o->op);
-	o->group = b->group;
+	o->group = b->group; /* lint: returned by the address of its first member */
 	return &o->op;
 }
 

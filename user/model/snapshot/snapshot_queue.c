@@ -268,6 +268,6 @@ int take_call(struct model *m, const struct event *e)
 			      .next = p->p.calls };
 	c->stream = s;
 	c->pos = b->pos;
-	p->p.calls = &c->c;
+	p->p.calls = &c->c; /* lint: kept by the address of its first member */
 	return 0;
 }

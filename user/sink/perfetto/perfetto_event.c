@@ -40,7 +40,7 @@ static bool names_grow(struct name_table *t)
 	free(t->iids);
 	*t = bigger;
 	return true;
-}
+} /* lint: kept in *t */
 
 void packet_text(struct pb *b, uint32_t field, const char *text)
 {

@@ -63,10 +63,13 @@ static void pair_draw(struct perfetto_sink *s, const struct model *m, const stru
 	else
 		snprintf(to, sizeof(to), "%s", first->remote);
 	snprintf(group, sizeof(group), "TCP %s → %s", from, to);
+	/* lint: drawn at a sample, so there is one */
 	machine_counter_draw(s, pair_index(first), group, "acknowledged bytes/s", tcp_sample_at(first, 0)->ts_ns,
 			     (int64_t)(sent + 0.5));
+	/* lint: drawn at a sample, so there is one */
 	machine_counter_draw(s, pair_index(first), group, "retransmits/s", tcp_sample_at(first, 0)->ts_ns,
 			     (int64_t)(again + 0.5));
+	/* lint: drawn at a sample, so there is one */
 	machine_counter_draw(s, pair_index(first), group, "round trip us", tcp_sample_at(first, 0)->ts_ns,
 			     (int64_t)rtt);
 }
