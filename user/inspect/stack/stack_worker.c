@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "inspect/stack/stack_private.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
