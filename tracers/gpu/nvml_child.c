@@ -338,7 +338,6 @@ static int library_open(struct child *c)
 #define X(field, symbol, args) *(void **)&c->f.field = dlsym(lib, symbol);
 	NVML_FUNCTIONS(X)
 #undef X
-	/* lint: the child keeps it for its life */
 	return c->f.init && c->f.count && c->f.handle ? 0 : -ENOSYS;
 }
 

@@ -16,6 +16,5 @@ int new_file_open(const char *path)
 	if (stat(path, &is) || S_ISREG(is.st_mode))
 		flags |= O_CREAT | O_TRUNC | O_NOFOLLOW;
 	fd = open(path, flags, 0600);
-	/* lint: returned */
 	return fd < 0 ? -errno : fd;
 }

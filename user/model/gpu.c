@@ -16,7 +16,7 @@ struct gpu *gpu_get(struct node *n, uint32_t index)
 	while (*link && (*link)->device.index < index)
 		link = &(*link)->next;
 	if (*link && (*link)->device.index == index)
-		return *link;
+		return *link; /* lint: another one than above */
 	g = index < GPUS_MAX ? calloc(1, sizeof(*g)) : NULL;
 	if (!g)
 		return NULL;

@@ -14,7 +14,7 @@ static struct port *port_get(struct node *n, uint32_t index)
 	while (*link && (*link)->id.index < index)
 		link = &(*link)->next;
 	if (*link && (*link)->id.index == index)
-		return *link;
+		return *link; /* lint: another one than above */
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;

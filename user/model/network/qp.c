@@ -237,7 +237,7 @@ static int now_take(struct model *m, const struct event *e)
 	if (!err && change == QP_GONE && !find_fitting(m, event_proc(e), e->qp.qpn, e->qp.context, e->qp.device, false))
 		return 0;
 	if (!err)
-		err = qp_get(m, e, change == QP_MADE, false, &q);
+		err = qp_get(m, e, change == QP_MADE, false, &q); /* lint: without an error it is set */
 	if (err || !q)
 		return err;
 	state_take(q, e->qp.now.state, e->ts_ns);
