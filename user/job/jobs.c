@@ -325,6 +325,7 @@ static void worlds_join(struct jobs *j)
 
 static bool place_known(const struct scope *s)
 {
+	/* lint: job_place_text() gives a text */
 	return s->s.place.netns || *job_place_text(s->s.place.container) || *job_place_text(s->s.place.cgroup);
 }
 

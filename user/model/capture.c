@@ -440,7 +440,7 @@ void captures_free(struct proc_own *p)
 	while (p->captures)
 		work_unref(capture_close(p, p->captures));
 	while (p->graphs)
-		graph_drop(&p->graphs, p->graphs);
+		graph_drop(&p->graphs, p->graphs); /* lint: each is unlinked when freed */
 	while (p->execs)
-		graph_drop(&p->execs, p->execs);
+		graph_drop(&p->execs, p->execs); /* lint: each is unlinked when freed */
 }

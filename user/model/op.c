@@ -340,6 +340,7 @@ void ops_bound(struct model *m, struct member *mb)
 	const struct proc *p = mb->proc;
 	uint64_t kept = p->dead ? MODEL_OPS_DEAD : m->state->ops_kept;
 
+	/* lint: op_drop() unlinks it */
 	while (mb->n_ops > 1 && mb->ops->enqueue_ns && (mb->n_ops > MODEL_OPS_KEPT || mb->ops->nth + kept < p->n_ops))
 		op_drop(m, mb->ops);
 }
@@ -422,7 +423,7 @@ static int op_called(struct model *m, struct proc_own *p, struct task_own *t, co
 		capture_guess(p, s, e->tid);
 	if (s && s->capture) {
 		op_captured(m, s, t, op);
-		return 0;
+		return 0; /* lint: kept by its member */
 	}
 	op_number(op);
 	op_link(m, &p->p, op);

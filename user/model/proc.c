@@ -127,7 +127,7 @@ static void task_free(struct proc_own *p, struct task_own *t)
 		link = &(*link)->next;
 	if (*link)
 		*link = t->t.next;
-	HASH_DEL(p->tasks, t);
+	HASH_DEL(p->tasks, t); /* lint: t is in the table */
 	free(t->pending);
 	free(t);
 }

@@ -74,7 +74,7 @@ void blame_set_add(struct blame_set *s, const struct op *from)
 		part = &s->parts[s->n++];
 		*slot = s->n; /* lint: without a slot there is no room, and the set is open */
 	}
-	*part = (struct blame_part){ .proc = p, .from = from };
+	*part = (struct blame_part){ .proc = p, .from = from }; /* lint: s has a place for it */
 }
 
 bool blame_set_has(const struct blame_set *s, const struct proc *p)

@@ -182,6 +182,7 @@ static uint64_t end_index_of(const struct proc *p)
 		    (op->member->comm->n_seen == best->member->comm->n_seen && pause_ns(op) > pause_ns(best)))
 			best = op;
 	}
+	/* lint: called with a period and an operation */
 	return (best ? best : p->last_op)->nth % p->steps->period_ops;
 }
 

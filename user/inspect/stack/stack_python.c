@@ -116,7 +116,7 @@ static void thread_add(const struct stack_process *p, const struct python_layout
 		ret->ns_tid = tid;
 	stack_word_read(p->memory, state + l->thread_pthread, &ret->pthread);
 	if (!read_pointer(p, state + l->thread_frame, &ret->frame))
-		ret->frame = 0;
+		ret->frame = 0; /* lint: either read may fail */
 	else if (l->cframe_frame != PYTHON_NONE && !read_pointer(p, ret->frame + l->cframe_frame, &ret->frame))
 		ret->frame = 0;
 }
