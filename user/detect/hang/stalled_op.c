@@ -191,19 +191,23 @@ static const struct op *open_op(const struct stalled_ops *s, const struct model 
 				uint64_t *ret_since)
 {
 	const struct op *best = NULL;
+	bool due = false; /* what comes behind one that may take its time yet waits for that */
 
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
 		const struct op *op = mb->gone ? NULL : mb->first_open;
 		uint64_t since = op ? last_entry_ns(op) : 0, limit = limit_ns(s, mb);
+		bool dead;
 
 		if (!since || (best && best->id < op->id))
 			continue;
-		if (!dead_waits(m, op, &since) && (m->now_ns < since + limit || !seen_open(m, op, limit)))
+		dead = dead_waits(m, op, &since);
+		if (!dead && !seen_open(m, op, limit))
 			continue;
 		best = op;
+		due = dead || m->now_ns >= since + limit;
 		*ret_since = since;
 	}
-	return best;
+	return due ? best : NULL;
 }
 
 /* --- what the job is used to --- */

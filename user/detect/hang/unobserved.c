@@ -189,8 +189,9 @@ static uint8_t *ranks_look(const struct model *m, int nranks)
 			continue;
 		if (rank >= 0 && rank < nranks)
 			is[rank] |= HAS_PROCESS;
-		for (int r = p->rank - 1; p->rank < nranks && r >= 0 && r >= p->rank - p->local_rank; r--)
-			is[r] |= IS_ENCLOSED;
+		if (p->rank > 0 && p->rank < nranks && p->local_rank > 0)
+			for (int r = p->rank - 1; r >= 0 && p->rank - r <= p->local_rank; r--)
+				is[r] |= IS_ENCLOSED;
 	}
 	return is;
 }
