@@ -48,7 +48,7 @@ struct pci_info {
 };
 
 struct event {
-	struct sim_gpu *gpu;
+	const struct sim_gpu *gpu;
 	unsigned long long type, data;
 	unsigned int gpu_instance, compute_instance;
 };
@@ -141,10 +141,15 @@ EXPORT int nvmlInit_v2(void)
 {
 	uint64_t end_ns = now_ns() + INIT_NS;
 
-	all = all ? all : sim_gpus_look();
-	while (all && !all->nr_gpus && now_ns() < end_ns)
+	while (getenv("SIM_GPU_STATE")) {
+		all = all ? all : sim_gpus_look();
+		if (all && all->nr_gpus)
+			return SUCCESS;
+		if (now_ns() >= end_ns)
+			break;
 		usleep(50000);
-	return all && all->nr_gpus ? SUCCESS : DRIVER_NOT_LOADED;
+	}
+	return DRIVER_NOT_LOADED;
 }
 
 EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret_n)
@@ -161,7 +166,7 @@ EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int i, const struct sim_gpu **
 	return check(*ret_gpu);
 }
 
-EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct sim_gpu **ret_gpu)
+EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *id, const struct sim_gpu **ret_gpu)
 {
 	unsigned int domain, bus;
 
