@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone: maps, threads and processes by the thousand, and judges how long the daemon does not look
 """Nobody's processes are many, short-lived or endless in one thing, each with a library of the job's kind: 65,530
 mappings, 10,000 threads, one exec after the other, a pid that is used again within a millisecond. The job beside them
 runs as ever, nothing is found about it, and the daemon goes on looking."""

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone: calls by the million, and judges how long the daemon does not look
 """Nobody runs a program that defines ncclAllReduce and cuLaunchKernel of its own, calls them by the million and says
 that it is a rank: to the daemon it is a process like any other of that user. Nothing that it says gets into the
 job beside it, and nothing is found about that."""
