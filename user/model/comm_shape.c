@@ -84,8 +84,8 @@ static enum parallelism comm_parallelism(const struct comm *c)
 	return which >= 0 ? parallelism_of(shapes, n, which, p->world_size) : PARALLEL_UNKNOWN;
 }
 
-/* Judged again when twice as much was called: what a job is does not change often. Not what has no known size: who calls
- * with another pointer each time makes a communicator each time. */
+/* Judged again when twice as much was called: what a job is does not change often. Not what has no known size: who
+ * calls with another pointer each time makes a communicator each time. */
 void parallel_tick(struct model *m)
 {
 	for (struct comm *c = m->comms; c; c = c->next) {
