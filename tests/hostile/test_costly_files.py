@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody maps files that are made to cost whoever reads them: symbols whose names lie each on a page of a hole of 2 GB,
+"""Nobody maps files that are made to cost their reader: symbols whose names lie each on a page of a hole of 2 GB,
 tables of millions of symbols, files cut short or damaged. None of it holds up the daemon; what is not inspected is
 said once, with the reason; the job beside them is probed and runs as ever. (That no hole becomes memory: unit test
 test_target_elf, as other daemons of the host may read the files, too.)"""

@@ -161,6 +161,17 @@ static void what_ended_by_itself_may_take_so_long_again(void **state)
 	stalled_ops_free(&ops_known);
 }
 
+/* A job that the model knows no more is not kept here either. */
+static void a_job_that_is_gone_is_forgotten(void **state)
+{
+	(void)state;
+	tick(LAST);
+	assert_int_equal(ops_known.jobs.n, 1);
+	m.procs = NULL;
+	tick(LAST + 3600 * SEC);
+	assert_int_equal(ops_known.jobs.n, 0);
+}
+
 /* The host waits as long, in a call that began no earlier. */
 static void what_shows_that_it_is_open(void **state)
 {
@@ -324,6 +335,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(ten_seconds_after_the_last, fresh, done),
 		cmocka_unit_test_setup_teardown(the_time_of_those_before_does_not_count, fresh, done),
 		cmocka_unit_test_setup_teardown(what_ended_by_itself_may_take_so_long_again, fresh, done),
+		cmocka_unit_test_setup_teardown(a_job_that_is_gone_is_forgotten, fresh, done),
 		cmocka_unit_test_setup_teardown(how_long_it_may_take, fresh, done),
 		cmocka_unit_test_setup_teardown(what_shows_that_it_is_open, fresh, done),
 		cmocka_unit_test_setup_teardown(when_not_all_entered, NULL, done),

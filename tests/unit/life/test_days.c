@@ -2,7 +2,7 @@
  *
  * test_days.c - thirty days on a clock of its own: records of one healthy job of eight ranks after the other, as the
  * tracers write them, go through decode, model and detectors. Jobs have other processes, communicators and names each
- * time; workers come and go; now and then the whole host stands still (suspended, or a guest that was paused). Nothing
+ * time; workers come and go; now and then the whole host does not run (suspended, or a guest that was paused). Nothing
  * may be found, and what is kept stays as small as it was.
  *
  *     test_days [OPERATIONS]     3e6; with LONG=1 in the environment 1e9, which is 30 days
@@ -37,7 +37,7 @@
 #define HANG_FOUND_NS (10 * SEC)
 #define MEMORY_STEPS 64 /* from one look at the memory to the next */
 #define WORKER_STEPS 50 /* a worker of each rank lives that long */
-#define STILL_JOBS 10   /* the host stands still in one of so many jobs */
+#define STILL_JOBS 10   /* the host does not run in one of so many jobs */
 #define PARTS 20
 #define MORE_BYTES (512 << 10) /* and a tenth, than in the first quarter: tables that double */
 
@@ -213,7 +213,7 @@ static void op_give(struct days *d, int rank, int i)
 	d->n_ops++;
 }
 
-/* `still`: before that operation the host stands still, when some ranks have entered it and some have not; -1 never. */
+/* `still`: before that operation the host does not run, when some ranks have entered it and some have not; -1 never. */
 static void step(struct days *d, int still)
 {
 	uint64_t begin_ns = d->now_ns;

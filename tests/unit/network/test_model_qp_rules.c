@@ -344,7 +344,7 @@ static void so_many_are_kept(void **state)
 	assert_int_equal(m->qps.cut, 1);
 }
 
-/* The addresses of each port: the newest that was told of it. */
+/* The addresses of each port: the newest that was reported of it. */
 static void ports_of_a_device(void **state)
 {
 	const struct end here = { 0, 100, "a", OURS, FAR, gid_b, 0 }, far = { 0, 101, "b", FAR, 0, NULL, 0 };

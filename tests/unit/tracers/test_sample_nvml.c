@@ -237,7 +237,7 @@ static pid_t child_of(void)
 	return pid;
 }
 
-/* Whoever ends or stops the child is no driver that does not answer: another one takes its place. */
+/* Who ends or stops the child is no driver that does not answer: another one takes its place. */
 static void test_child_is_ended(void **state)
 {
 	static const int signals[] = { SIGKILL, SIGSTOP };

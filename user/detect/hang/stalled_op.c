@@ -258,6 +258,7 @@ static void job_learn(struct stalled_ops_job *j, const struct proc *p, uint64_t 
 /* A rank of the job is enough: what all entered ends for all. */
 int stalled_ops_refresh(struct stalled_ops *s, const struct model *m)
 {
+	jobs_forget(&s->forgetting, &s->jobs, m, NULL);
 	for (const struct proc *p = m->procs; p; p = p->next) {
 		bool is_rank = !p->dead && !p->is_child && p->members;
 		struct stalled_ops_job *j = is_rank ? keyed_get(&s->jobs, (uintptr_t)p->job, 0, sizeof(*j)) : NULL;

@@ -9,6 +9,7 @@
 
 #include "base/keyed.h"
 #include "detect/detect.h"
+#include "detect/rank/forget.h"
 #include "detect/hang/wait_roots.h"
 
 /* A rank inside an operation that all entered does not come elsewhere for that reason: it is no root. Where a transfer
@@ -20,6 +21,7 @@ bool stalled_op_undecided(const struct model *m, uint64_t since_ns);
 
 struct stalled_ops { /* zeroed at first: what each job is used to */
 	struct keyed_table jobs;
+	struct forgetting forgetting;
 };
 
 /* Every tick: learns how long operations of a job take that all entered. 0 or -ENOMEM. */
