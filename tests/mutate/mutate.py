@@ -45,7 +45,7 @@ ROOMS = (  # name, of 10 mutations, files
     ("model", 3, ["user/model/**/*.c"]),
     ("identity", 2, ["user/job/*.c"] + [f"user/inspect/discover/{n}.c" for n in (
         "cgroup_path", "launch_env", "late_environ", "place", "rank_tree")]),
-    ("probe budget", 1, ["user/session/rules/budget_rules.c"]),
+    ("probe budget", 1, [f"user/session/rules/{n}.c" for n in ("budget_rules", "escalation")]),
 )
 BAR, TIMEOUT_S, CPU_MAX_S, MEMORY_MAX = 0.9, 120, 20, 8 << 30
 JOBS = min(os.cpu_count() or 1, 4)
@@ -69,7 +69,7 @@ class Build:
         self.flags = setting("CFLAGS") + setting("INCLUDES")
         self.dir = tempfile.mkdtemp(prefix="mutate.")
         self.originals = {}
-        sources = glob.glob("user/**/*.c", recursive=True) + glob.glob("tracers/*/*.c")
+        sources = [s for d in ("user", "tools/stress", "tracers") for s in glob.glob(f"{d}/**/*.c", recursive=True)]
         self.objects = {s: f"{self.o}/obj/{s[:-2]}.o" for s in sources if not s.endswith((".bpf.c", "user/cmd/main.c"))}
         self.tests = {os.path.basename(t)[:-2]: t for t in sorted(glob.glob("tests/unit/*/test_*.c"))}
         missing = [p for p in list(self.objects.values()) +

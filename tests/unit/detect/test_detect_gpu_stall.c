@@ -7,6 +7,7 @@
 #include "tests/unit/job/outside_samples.h"
 
 #include "detect/gpu/gpu_role.h"
+#include "detect/rank/gpu_work.h"
 
 struct shows {
 	double sm, occupancy, tensor, dram, noise;
@@ -197,6 +198,41 @@ static void all_of_them_wait(void **state)
 	assert_int_equal(only()->n_ranks, 0);
 }
 
+/* A communicator reaches to hosts that are not seen: what is missing may be missing there. */
+static void with_ranks_elsewhere(void **state)
+{
+	static const uint64_t n[] = { 12, 12, 12, 12 };
+
+	(void)state;
+	gpus_are(in_nccl);
+	stands_inside(0.5);
+	for (int i = 0; i < 60; i++) {
+		for (int r = 0; r < RANKS; r++)
+			sample(r, LEFT, r, 2 * RANKS, REDUCED(20));
+		stands(n, 0.5);
+	}
+	assert_int_equal(list.n, 0);
+}
+
+/* So much use of the tensor cores is real work, less is not: what it is decides when it is a hang. */
+static void what_is_real_work(void **state)
+{
+	(void)state;
+	for (int less = 0; less < 2; less++) {
+		start(state);
+		gpus_are(in_nccl);
+		gpus[1] = works;
+		gpus[1].noise = 0;
+		gpus[1].dram = 0;
+		gpus[1].tensor = GPU_WORKS_PERCENT - 0.5 * less;
+		stands_inside(100);
+		named(CAUSE_GPU, 1);
+		assert_int_equal(only()->severity, less ? SEVERITY_CRITICAL : SEVERITY_WARNING);
+		if (!less)
+			end(state);
+	}
+}
+
 /* What one of them does now is not known: its counters were not read for five seconds. */
 static void one_that_is_not_sampled_any_more(void **state)
 {
@@ -297,6 +333,8 @@ int main(void)
 		TEST(without_a_gpu_that_waits_nothing_is_said),
 		TEST(all_of_them_wait),
 		TEST(of_two_nobody_is_named),
+		TEST(with_ranks_elsewhere),
+		cmocka_unit_test_teardown(what_is_real_work, end),
 		cmocka_unit_test_teardown(one_that_is_not_sampled_any_more, end),
 		TEST(behind_on_the_host),
 		TEST(a_pause_that_ended_teaches),

@@ -225,6 +225,25 @@ static void several_outside(void **state)
 	assert_non_null(text_of(f, "excluded"));
 }
 
+/* Of several outside of NCCL one is at work: that is a longer step, whatever the others sleep for. */
+static void one_of_several_works(void **state)
+{
+	(void)state;
+	job_stands();
+	stack_of[0] = in_save;
+	ranks_appear();
+	for (int i = 0; i < 60; i++) {
+		struct event t = job_event(EV_TASK, 0, 0);
+
+		t.tid = t.tgid + 1; /* its data worker */
+		t.task.state = TASK_RUNNABLE;
+		t.task.since_ns = JOB_T0;
+		t.task.run_ns = now - JOB_T0;
+		give(t);
+		nobody_for(0.5);
+	}
+}
+
 /* An autopsy looks for half a second. */
 static void not_in_an_autopsy(void **state)
 {
@@ -266,6 +285,7 @@ int main(void)
 		TEST(a_rank_that_died),
 		TEST(it_waits_for_a_rank),
 		TEST(several_outside),
+		TEST(one_of_several_works),
 		TEST(not_in_an_autopsy),
 		TEST(a_pause_that_recurs),
 	};

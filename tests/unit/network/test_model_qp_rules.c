@@ -232,6 +232,11 @@ static void contexts(void **state)
 	assert_int_equal(qp_find(m, model_proc(m, 100), 0x20, OURS)->dest_qpn, 0);
 	give(event_of(EV_QP, 101, 0x10, 50)); /* another process' context of that address */
 	assert_string_equal(qp_find(m, model_proc(m, 101), 0, 50)->device, "");
+	e = event_of(EV_QP_TOTALS, 101, 0, 50);
+	e.qp.device = "c"; /* now it is known, and stays so */
+	give(e);
+	give(event_of(EV_QP, 101, 0x10, 50));
+	assert_string_equal(qp_find(m, model_proc(m, 101), 0, 50)->device, "c");
 	give((struct event){ .kind = EV_EXEC, .tgid = 100, .tid = 100 });
 	give(event_of(EV_QP, 100, 0x10, 51));
 	assert_string_equal(qp_find(m, model_proc(m, 100), 0, 51)->device, "");

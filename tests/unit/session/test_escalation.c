@@ -117,6 +117,44 @@ static void never(void **state)
 	escalation_free(e);
 }
 
+/* A new configuration holds for those that are probed already, too. */
+static void settings_change(void **state)
+{
+	struct escalation *e = escalation_new(&cfg);
+	struct escalation_cfg shorter = cfg;
+
+	(void)state;
+	escalation_note(e, 5, 9, 100 * S);
+	expect(e, 100, 5, TIER_WATCH, TIER_TRACE);
+	shorter.raise_ns = 1 * S;
+	escalation_set(e, &shorter);
+	expect(e, 101, 5, TIER_TRACE, TIER_WATCH);
+	shorter.raise_ns = 0;
+	escalation_set(e, &shorter);
+	escalation_note(e, 6, 9, 102 * S);
+	expect_none(e, 102);
+	escalation_free(e);
+}
+
+/* Forgetting one that was never raised changes nothing; one in the middle goes alone. */
+static void forgotten(void **state)
+{
+	struct escalation *e = escalation_new(&cfg);
+
+	(void)state;
+	escalation_forget(e, 5);
+	for (uint32_t tgid = 5; tgid < 8; tgid++)
+		escalation_note(e, tgid, 9, 100 * S);
+	for (uint32_t tgid = 5; tgid < 8; tgid++)
+		expect(e, 100, tgid, TIER_WATCH, TIER_TRACE);
+	escalation_forget(e, 6);
+	assert_int_equal(escalation_raised(e), 2);
+	expect(e, 102, 5, TIER_TRACE, TIER_BURST);
+	expect(e, 102, 7, TIER_TRACE, TIER_BURST);
+	expect_none(e, 102);
+	escalation_free(e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -125,6 +163,8 @@ int main(void)
 		cmocka_unit_test(late_samples),
 		cmocka_unit_test(bounded),
 		cmocka_unit_test(never),
+		cmocka_unit_test(settings_change),
+		cmocka_unit_test(forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
