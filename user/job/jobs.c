@@ -243,8 +243,7 @@ static int by_tie(const void *a, const void *b)
 	int d = order(x->s->row->serial, y->s->row->serial);
 
 	d = d ? d : order(x->s->tie, y->s->tie);
-	d = d ? d : (x->rank > y->rank) - (x->rank < y->rank);
-	return d ? d : order(group_of(x->s)->serial, group_of(y->s)->serial);
+	return d ? d : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
 static int by_world(const void *a, const void *b)
@@ -253,11 +252,10 @@ static int by_world(const void *a, const void *b)
 	int d = order(x->s->row->serial, y->s->row->serial);
 
 	d = d ? d : (x->world > y->world) - (x->world < y->world);
-	d = d ? d : (x->rank > y->rank) - (x->rank < y->rank);
-	return d ? d : order(group_of(x->s)->serial, group_of(y->s)->serial);
+	return d ? d : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Of n processes sorted by rank and group: a rank lives in two groups. */
+/* Of n processes sorted by rank: a rank lives in two groups. Two of these are neighbours then. */
 static bool collides(const struct living *l, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
@@ -312,14 +310,12 @@ static void worlds_join(struct jobs *j)
 
 	qsort(l, j->n_living, sizeof(*l), by_world);
 	for (; l < end; l += n) {
-		for (n = 1; l + n < end && l[n].s->row == l->s->row && l[n].world == l->world; n++)
-			;
-		while (n > 1 && l->rank < 0) { /* they say nothing about who is whose */
-			l++;
-			n--;
-		}
-		if (l->rank >= 0)
-			join_disjoint(l, n);
+		n = 1;
+		if (l->rank < 0) /* says nothing about who is whose */
+			continue;
+		while (l + n < end && l[n].s->row == l->s->row && l[n].world == l->world)
+			n++;
+		join_disjoint(l, n);
 	}
 }
 
