@@ -89,6 +89,43 @@ static void test_pipeline_alone(void **state)
 	assert_int_equal(OF(0, 32, stages, world), PARALLEL_UNKNOWN);
 }
 
+/* Eight calls say what it is for, seven are a set-up. */
+static void test_so_many_calls(void **state)
+{
+	(void)state;
+	for (uint64_t n = 7; n <= 8; n++) {
+		struct comm_shape few = data, sends = { .n = 4, .stride = 8, .transfers = n, .both_ways = true };
+
+		few.collectives = few.all_reduces = n;
+		assert_int_equal(OF(1, 32, tensor, few), n < 8 ? PARALLEL_UNKNOWN : PARALLEL_DATA);
+		assert_int_equal(OF(0, 32, sends), n < 8 ? PARALLEL_UNKNOWN : PARALLEL_PIPELINE);
+	}
+}
+
+/* A tenth of a pipeline's calls may be collectives; half of a tensor-parallel group's have to be AllReduce. */
+static void test_shares(void **state)
+{
+	struct comm_shape stages = ring, half = tensor, both = data, last = pipeline;
+
+	(void)state;
+	stages.both_ways = true;
+	for (uint64_t n = 50; n <= 51; n++) {
+		stages.collectives = n;
+		assert_int_equal(OF(0, 32, stages), n > 50 ? PARALLEL_UNKNOWN : PARALLEL_PIPELINE);
+	}
+	for (uint64_t n = 499; n <= 500; n++) {
+		half.all_reduces = n;
+		assert_int_equal(OF(0, 32, half, data), n < 500 ? PARALLEL_UNKNOWN : PARALLEL_TENSOR);
+	}
+	both.reduce_scatters = both.all_reduces; /* in buckets, some of them sharded */
+	assert_int_equal(OF(1, 32, tensor, both), PARALLEL_DATA);
+	last.transfers = 0; /* where stages would be, something else is */
+	last.collectives = 50;
+	assert_int_equal(OF(0, 64, tensor, data, last), PARALLEL_UNKNOWN);
+	stages = (struct comm_shape){ .n = 2, .stride = 16, .transfers = 500, .both_ways = true };
+	assert_int_equal(OF(0, 32, stages), PARALLEL_UNKNOWN); /* any two that send to each other */
+}
+
 /* Of the scripted job, by the kinds that its hashes carry: world, tp, dp, pp. */
 static void layout_check(int tp, int dp, int pp, const enum parallelism expected[4])
 {
@@ -123,8 +160,9 @@ static void test_job(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_grid),        cmocka_unit_test(test_not_whole),
-		cmocka_unit_test(test_looks_alike), cmocka_unit_test(test_pipeline_alone),
+		cmocka_unit_test(test_grid),          cmocka_unit_test(test_not_whole),
+		cmocka_unit_test(test_looks_alike),   cmocka_unit_test(test_pipeline_alone),
+		cmocka_unit_test(test_so_many_calls), cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_job),
 	};
 
