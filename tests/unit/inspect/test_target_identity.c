@@ -87,6 +87,8 @@ static const struct environ_case environ_cases[] = {
 	  "RANK=1|WORLD_SIZE=8|LOCAL_RANK=1|PMI_RANK=1|PMI_SIZE=8|"
 	  "MPI_LOCALRANKID=7",
 	  RANK_ENV, 1, 8, 1, "", RANK_UNKNOWN, -1 },
+	{ "a local rank of 0 is one", "RANK=3|WORLD_SIZE=4|LOCAL_RANK=0|SLURM_PROCID=3|SLURM_NTASKS=4|SLURM_LOCALID=3",
+	  RANK_ENV, 3, 4, 0, "", RANK_UNKNOWN, -1 },
 	{ "the third name of a size", "SLURM_PROCID=1|SLURM_STEP_NUM_TASKS=none|SLURM_NTASKS=|SLURM_NPROCS=3",
 	  RANK_SLURM, 1, 3, -1, "", RANK_UNKNOWN, -1 },
 	{ "the older name of a job", "SLURM_JOBID=8", RANK_UNKNOWN, -1, -1, -1, "slurm-8", RANK_UNKNOWN, -1 },

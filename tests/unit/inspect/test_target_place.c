@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "inspect/discover/cgroup_path.h"
 #include "inspect/discover/discover_private.h"
 
 #define PROCS_MAX 8
@@ -132,6 +133,49 @@ static void a_job_is_chosen_by_either_name(void **state)
 	assert_false(target_proc_of_job(&a->pub, "run7"));
 }
 
+/* Slurm's step is in its cgroup, also of a program whose environment was emptied; what the environment says holds. */
+static void what_its_cgroup_says_is_taken(void **state)
+{
+	static const struct cgroup_names in_step = { "0123456789ab", "uid-7", "77.0", "/slurm/job_77/step_0" },
+					 in_none = { "", "", "", "/" };
+	struct proc_row *p = lives(10, "", "a", 0, 1, 0), *says = lives(11, "", "a", 1, 2, 0),
+			*none = lives(12, "", "a", 0, 1, 0);
+
+	(void)state;
+	place_names_take(p, &in_step);
+	assert_string_equal(p->env.job, "slurm-77.0");
+	assert_string_equal(p->env.slurm_job, "77");
+	assert_string_equal(p->env.slurm_step, "0");
+	assert_string_equal(p->pub.container, "0123456789ab");
+	assert_string_equal(p->pub.pod, "uid-7");
+	assert_string_equal(p->place->cgroup, "/slurm/job_77/step_0");
+	strcpy(says->env.job, "run7");
+	strcpy(says->env.slurm_job, "5");
+	place_names_take(says, &in_step);
+	assert_string_equal(says->env.job, "run7");
+	assert_string_equal(says->env.slurm_job, "5");
+	assert_string_equal(says->env.slurm_step, "");
+	place_names_take(none, &in_none);
+	assert_string_equal(none->env.job, "");
+	assert_string_equal(none->env.slurm_job, "");
+}
+
+/* Two users, one name: each is chosen by its user; the list is in the order of what the jobs are called now. */
+static void users_are_told_apart(void **state)
+{
+	struct proc_row *b = lives(10, NAME, "b", 0, 1, 0), *a = lives(20, NAME, "a", 0, 1, 0);
+
+	(void)state;
+	a->pub.uid = 1000;
+	b->pub.uid = 1001;
+	*a->pub.pod = *b->pub.pod = *a->place->pod_name = *b->place->pod_name = '\0';
+	assert_int_equal(target_set_name_jobs(&set), 0);
+	assert_string_equal(job_of(a), NAME " (user 1000)");
+	assert_true(target_proc_of_job(&a->pub, NAME " (user 1000)"));
+	assert_false(target_proc_of_job(&b->pub, NAME " (user 1000)"));
+	assert_ptr_equal(set.list[0], &a->pub);
+}
+
 /* What a process says of itself is shown with its place; what was never looked at has none. */
 static void what_its_environment_says_is_shown(void **state)
 {
@@ -192,7 +236,8 @@ int main(void)
 		TEST(one_job_keeps_its_name),         TEST(two_jobs_of_one_name_are_told_apart),
 		TEST(a_child_makes_no_job),           TEST(who_is_not_listed_is_not_named),
 		TEST(a_job_is_chosen_by_either_name), TEST(what_its_environment_says_is_shown),
-		TEST(what_proc_says_is_read),
+		TEST(what_proc_says_is_read),         TEST(users_are_told_apart),
+		TEST(what_its_cgroup_says_is_taken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,6 +137,8 @@ void lib_table_unload(struct target_set *s, struct proc_row *p);
 
 /* place.c: what of it stays as it is while the program runs; and what its environment says, to be shown. */
 void place_read(struct proc_row *p);
+struct cgroup_names;
+void place_names_take(struct proc_row *p, const struct cgroup_names *names);
 void place_show(struct proc_row *p);
 extern const struct target_place place_none;
 

@@ -51,21 +51,27 @@ static void slurm_take(struct proc_row *p, const char *names)
 	snprintf(p->env.slurm_step, sizeof(p->env.slurm_step), "%s", dot + 1);
 }
 
+void place_names_take(struct proc_row *p, const struct cgroup_names *names)
+{
+	memcpy(p->pub.container, names->container, sizeof(names->container));
+	memcpy(p->pub.pod, names->pod, sizeof(names->pod));
+	slurm_take(p, names->slurm);
+	if (p->place)
+		memcpy(p->place->cgroup, names->path, sizeof(names->path));
+}
+
 void place_read(struct proc_row *p)
 {
 	struct cgroup_names names;
 
-	cgroup_names_read(p->pub.tgid, &names);
-	memcpy(p->pub.container, names.container, sizeof(names.container));
-	memcpy(p->pub.pod, names.pod, sizeof(names.pod));
-	p->pub.netns = netns_read(p->pub.tgid);
-	slurm_take(p, names.slurm);
 	if (!p->place)
 		p->place = calloc(1, sizeof(*p->place));
+	cgroup_names_read(p->pub.tgid, &names);
+	place_names_take(p, &names);
+	p->pub.netns = netns_read(p->pub.tgid);
 	if (!p->place)
 		return;
 	p->pub.place = p->place;
-	memcpy(p->place->cgroup, names.path, sizeof(names.path));
 	boot_id_read(p->place->boot_id, sizeof(p->place->boot_id));
 }
 
