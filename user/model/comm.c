@@ -11,7 +11,9 @@
 #include "model/state.h"
 
 #define NRANKS_MAX (1 << 20) /* more is a wrong read */
-#define NCCL_IN_PROGRESS 7   /* a non-blocking communicator: it is there, and not to be used before it is ready */
+#define MEMBERS_ALL 65536    /* of a host: then a process with MEMBERS_SURE of them gets no more */
+#define MEMBERS_SURE 16
+#define NCCL_IN_PROGRESS 7 /* a non-blocking communicator: it is there, and not to be used before it is ready */
 
 static struct comm_own *comm_new(struct model *m, uint64_t hash, uint64_t ts_ns)
 {
@@ -201,6 +203,8 @@ static struct member_own *member_new(struct model *m, struct proc_own *p, uint64
 	member_hold(&c->c, &mb->m);
 	mb->m.next_in_proc = p->p.members;
 	p->p.members = &mb->m;
+	p->p.n_members++;
+	p->p.node->n_members++;
 	m->n_members++;
 	return mb;
 }
@@ -213,16 +217,29 @@ struct member_own *member_find(const struct proc_own *p, uint64_t addr)
 	return mb;
 }
 
-/* An address that was given back belongs to another communicator when it is met again. */
-struct member_own *member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns)
+/* Whoever calls with an address of his own each time is a member of so many communicators. */
+static bool members_full(const struct proc *p)
+{
+	return p->n_members >= MODEL_MEMBERS_MAX || (p->node->n_members >= MEMBERS_ALL && p->n_members >= MEMBERS_SURE);
+}
+
+int member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns, struct member_own **ret)
 {
 	struct member_own *mb = member_find(p, addr);
 
+	*ret = mb;
 	if (mb && !mb->m.gone)
-		return mb;
+		return 0;
+	*ret = NULL;
+	if (members_full(&p->p)) {
+		p->p.n_refused++;
+		m->n_refused++;
+		return 0;
+	}
 	if (mb)
 		HASH_DEL(p->members, mb); /* stays in the lists, with its operations */
-	return member_new(m, p, addr, ts_ns);
+	*ret = member_new(m, p, addr, ts_ns);
+	return *ret ? 0 : -ENOMEM;
 }
 
 bool member_comparable(const struct member *mb, int space)
@@ -267,16 +284,17 @@ void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns)
 static int comm_ready(struct model *m, struct proc_own *p, const struct event *e)
 {
 	struct member_own *mb;
+	int err;
 
 	if ((e->comm_init.result && e->comm_init.result != NCCL_IN_PROGRESS) || !e->comm_init.addr)
 		return 0;
-	mb = member_get(m, p, e->comm_init.addr, e->ts_ns);
+	err = member_get(m, p, e->comm_init.addr, e->ts_ns, &mb);
 	if (mb && mb->m.n_ops) { /* its end was missed: another communicator at that address */
 		member_forget(&mb->m);
-		mb = member_get(m, p, e->comm_init.addr, e->ts_ns);
+		err = member_get(m, p, e->comm_init.addr, e->ts_ns, &mb);
 	}
 	if (!mb)
-		return -ENOMEM;
+		return err;
 	mb->m.from_init = mb->m.seq_known = true;
 	mb->m.checked_ns = e->ts_ns;
 	return member_join(m, &mb->m, e->comm_init.id_hash, e->comm_init.rank, e->comm_init.nranks, e->ts_ns);
@@ -284,11 +302,11 @@ static int comm_ready(struct model *m, struct proc_own *p, const struct event *e
 
 static int comm_seen(struct model *m, struct proc_own *p, const struct event *e)
 {
-	struct member_own *mb = member_get(m, p, e->comm_seen.addr, e->ts_ns);
-	int err;
+	struct member_own *mb;
+	int err = member_get(m, p, e->comm_seen.addr, e->ts_ns, &mb);
 
 	if (!mb)
-		return -ENOMEM;
+		return err;
 	if (!mb->m.n_ops && !mb->m.from_init && comm_init_seen(m, p, e->comm_seen.hash)) /* created in a group */
 		mb->m.from_init = mb->m.seq_known = true;
 	mb->m.device = e->comm_seen.device;

@@ -3,7 +3,8 @@
  * model.h - the job as the events show it: ranks, communicators, operations, steps. Pure: no I/O, no clock, no
  * globals; time is the events' own. One way in (model_apply), read-only views out. Bounded: operations beyond
  * MODEL_OPS_KEPT per member, or beyond the process' share of what all may keep, are dropped, oldest first, after they
- * were handed out by model_next_ended(); the newest of a member always stays. Dead processes and communicators without
+ * were handed out by model_next_ended(); the newest of a member always stays. Of a process MODEL_MEMBERS_MAX
+ * communicators are kept; what it says of more is counted, and else ignored. Dead processes and communicators without
  * a living member are freed after a minute, at a tick (reap.c): keep no pointer to one from tick to tick.
  *
  * Sequence numbers: the five collectives NCCL counts share one sequence per communicator; AlltoAll, Gather and
@@ -25,7 +26,8 @@
 #include "model/outside.h"
 
 #define MODEL_OPS_KEPT 4096
-#define COMM_WARMUP_OPS 5 /* and the iterations of a member are known; or */
+#define MODEL_MEMBERS_MAX 1024 /* communicators of one process, those that are over and not forgotten yet included */
+#define COMM_WARMUP_OPS 5      /* and the iterations of a member are known; or */
 #define COMM_WARMUP_OPS_MAX 1000
 #define COMM_WARMUP_OPS_SHARED 100 /* the same of processes of several ranks: those have no iterations of their own */
 #define COMM_WARMUP_NS 30000000000ull
@@ -88,6 +90,8 @@ struct proc {
 	struct proc *leader; /* the rank's own process; self when it is that */
 	struct task *tasks;
 	struct member *members; /* communicators of this process */
+	uint32_t n_members;
+	uint64_t n_refused; /* operations and other words of communicators beyond MODEL_MEMBERS_MAX */
 	struct stream *streams;
 	struct cuda_event *cuda_events;
 	struct call *calls; /* host waits in flight, one per thread at most */
@@ -289,6 +293,7 @@ struct model {           /* read by detectors and sinks as const */
 	uint64_t last_loss_ns; /* of a class that verdicts rest on (not LOSS_BULK) */
 	uint64_t n_events, n_ops, n_ops_ended;
 	size_t n_procs, n_members, n_comms; /* kept now, the dead included */
+	uint64_t n_refused;                 /* of all processes, also those that are forgotten */
 	bool stopped;                       /* EV_STOP seen */
 	struct known_phases known_phases;   /* what earlier sessions learnt of pauses */
 	struct qps qps;

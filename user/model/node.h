@@ -23,6 +23,7 @@ struct node {
 	int64_t clock_offset_ns; /* what was added to its clock to get the stream's */
 	uint64_t clock_error_ns; /* of that; NODE_CLOCK_UNKNOWN: times of two hosts do not compare */
 	size_t n_procs;          /* kept now, the dead included */
+	size_t n_members;        /* of its processes in communicators, kept now */
 	struct gpus gpus;
 	struct port *ports;       /* of its RDMA devices, by index */
 	struct tcp_places *tcp;   /* NULL none */

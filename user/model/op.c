@@ -404,13 +404,14 @@ struct op *op_launched(struct model *m, struct proc_own *p, const struct capture
 
 static int op_called(struct model *m, struct proc_own *p, struct task_own *t, const struct event *e)
 {
-	struct member_own *mb = member_get(m, p, e->op.addr, e->ts_ns);
-	struct stream *s = stream_get(p, e->op.stream, e->tid);
+	struct member_own *mb;
+	struct stream *s;
 	struct op *op;
-	int err = 0;
+	int err = member_get(m, p, e->op.addr, e->ts_ns, &mb);
 
 	if (!mb)
-		return -ENOMEM;
+		return err;
+	s = stream_get(p, e->op.stream, e->tid);
 	if (m->comm_inits)
 		comm_init_used(m, p, e->op.addr, 0, e->ts_ns);
 	if (e->op.counters_valid) /* in a group they confirm what came before it, and no more */

@@ -120,18 +120,19 @@ int sample_apply(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct member_own *mb;
+	int err;
 
 	if (!p)
 		return -ENOMEM;
 	round_begin(&p->p, e->ts_ns); /* before the member is looked up: it may be one that is given up */
-	mb = member_get(m, p, e->comm_sample.comm, e->ts_ns);
+	err = member_get(m, p, e->comm_sample.comm, e->ts_ns, &mb);
 	if (mb && mb->m.comm->hash &&
 	    comm_own(mb->m.comm)->said != e->comm_sample.hash) { /* another one at that address now */
 		member_forget(&mb->m);
-		mb = member_get(m, p, e->comm_sample.comm, e->ts_ns);
+		err = member_get(m, p, e->comm_sample.comm, e->ts_ns, &mb);
 	}
 	if (!mb)
-		return -ENOMEM;
+		return err;
 	mb->m.device = e->comm_sample.device;
 	return member_sampled(m, &mb->m, e);
 }

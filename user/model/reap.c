@@ -2,7 +2,8 @@
  *
  * reap.c - what the model forgets. A communicator whose members are all gone or dead is kept for a minute, for findings
  * and their evidence, then freed; a dead process once it belongs to none any more (as long as one of its communicators
- * has a member alive, that one may be waiting for it) and leads no living child. Operations are handed out before their
+ * has a member alive, that one may be waiting for it) and leads no living child. Where one process or all have many,
+ * what is over goes at once. Operations are handed out before their
  * member goes.
  */
 #include <stdlib.h>
@@ -33,6 +34,8 @@ static void member_unlink(struct model *m, struct member *mb)
 	*link = mb->next_in_proc;
 	if (member_find(p, mb->addr) == (struct member_own *)mb)
 		HASH_DEL(p->members, (struct member_own *)mb);
+	p->p.n_members--;
+	p->p.node->n_members--;
 	m->n_members--;
 	comm_leave(m, mb); /* the last one takes the communicator with it */
 	member_free((struct member_own *)mb);
@@ -55,6 +58,15 @@ static void comm_reap(struct model *m, struct comm *c)
 	}
 }
 
+/* A process that makes one after the other may have so many that are over that it gets no more. */
+static bool comm_crowds(const struct comm *c)
+{
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if (mb->proc->n_members > MODEL_MEMBERS_MAX / 2)
+			return true;
+	return false;
+}
+
 static void comms_sweep(struct model *m)
 {
 	struct comm *c, *next;
@@ -72,7 +84,7 @@ static void comms_sweep(struct model *m)
 		}
 		if (!o->idle_ns)
 			o->idle_ns = m->now_ns;
-		if (m->now_ns > o->idle_ns + KEEP_NS || n_idle > IDLE_COMMS_MAX) {
+		if (m->now_ns > o->idle_ns + KEEP_NS || n_idle > IDLE_COMMS_MAX || comm_crowds(c)) {
 			n_idle--;
 			comm_reap(m, c);
 		}

@@ -254,7 +254,9 @@ int jobs_tick(struct model *m);
 
 /* comm.c */
 struct member_own *member_find(const struct proc_own *p, uint64_t addr);
-struct member_own *member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns);
+/* Makes it; an address that was given back belongs to another communicator when it is met again. NULL in *ret:
+ * -ENOMEM, or 0 where the process has too many: counted, and not followed. */
+int member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns, struct member_own **ret);
 void comm_leave(struct model *m, struct member *mb);
 void comm_free(struct comm_own *c);
 int comm_apply(struct model *m, const struct event *e); /* COMM_READY COMM_SEEN COMM_GONE */

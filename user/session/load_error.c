@@ -112,6 +112,21 @@ bool targets_refused_say(uint64_t n, bool said)
 	return said || n;
 }
 
+bool comms_refused_say(const struct model *m, bool said)
+{
+	const struct proc *most = NULL;
+
+	for (const struct proc *p = m->n_refused && !said ? m->procs : NULL; p; p = p->next)
+		if (p->n_refused && (!most || p->n_refused > most->n_refused))
+			most = p;
+	if (most)
+		log_warn(
+			"pid %u (%s) is a member of %u communicators: what it calls in further ones is left out (%" PRIu64
+			" calls by now) until some of these end",
+			most->tgid, most->name, most->n_members, most->n_refused);
+	return said || most;
+}
+
 void away_say(uint64_t ns)
 {
 	if (ns)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "attach/loader.h"
+#include "model/model.h"
 
 /* Writes the message for the -errno of loader_open() to `error`. Returns the -errno that decides the exit code. */
 int load_error_say(int err, char *error, size_t size);
@@ -28,6 +29,8 @@ void attach_other_say(const char *path, uint32_t tgid, uint32_t other_tgid, uint
 void attach_crowd_say(const char *path, uint32_t uid);
 /* Warns, once, of `n` processes that found no room among the targets. Returns whether that was said by now. */
 bool targets_refused_say(uint64_t n, bool said);
+/* The same of communicators that found no room in the model: of the process that has the most of them. */
+bool comms_refused_say(const struct model *m, bool said);
 /* Warns of a time in which probes returned at once (loader_away_ns()); 0: there was none. */
 void away_say(uint64_t ns);
 

@@ -402,6 +402,7 @@ static int scan(struct session *s, uint64_t now_ns)
 
 	list = target_set_list(s->set, &n);
 	greeting_scan(s->greeting, list, n);
+	s->comms_refused_said = comms_refused_say(pipeline_model(s->pipeline), s->comms_refused_said);
 	return err;
 }
 

@@ -39,6 +39,7 @@ struct session {
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */
 	struct session_result result;
 	uint64_t realtime_offset_ns; /* as last emitted */
+	bool comms_refused_said;
 	bool stop, more, tick_soon; /* more: the last poll left records in the rings; tick_soon: a change cannot wait */
 };
 

@@ -186,6 +186,44 @@ static void test_churn_of_communicators(void **state)
 	assert_true(handed + 4 >= 4000 - 2 * 700); /* each was given before it went */
 }
 
+/* One process calls with another address each time: it is a member of so many communicators, and no more. */
+static void test_communicators_of_a_process_are_bounded(void **state)
+{
+	const struct proc *p = model_proc(m, job_pid(0));
+
+	(void)state;
+	born(1, 7, 99);
+	for (uint64_t i = 0; i < 5000; i++)
+		call(0, 1000 + i * i);
+	assert_int_equal(p->n_members, MODEL_MEMBERS_MAX);
+	assert_int_equal(p->n_refused, 5000 - MODEL_MEMBERS_MAX);
+	assert_int_equal(m->n_refused, p->n_refused);
+	assert_true(m->n_comms == m->n_members && m->n_members == MODEL_MEMBERS_MAX + 1);
+	call(0, 1000); /* one that is known goes on */
+	assert_int_equal(p->n_refused, 5000 - MODEL_MEMBERS_MAX);
+	call(1, 7); /* and the others */
+	born(1, 8, 100);
+	assert_int_equal(model_proc(m, job_pid(1))->n_members, 2);
+	assert_int_equal(model_proc(m, job_pid(1))->n_refused, 0);
+	exited(job_pid(0));
+	pass(65 * SEC);
+	assert_int_equal(m->n_members, 2);
+}
+
+/* One that ends what it made is never refused, however many there were. */
+static void test_ended_communicators_make_room(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 3000; i++) {
+		born(0, 7 + i % 3, 1000 + i);
+		call(0, 7 + i % 3);
+		gone(0, 7 + i % 3);
+		if (i % 100 == 0)
+			pass(SEC + 250 * MSEC);
+	}
+	assert_int_equal(m->n_refused, 0);
+}
+
 static void test_survivors_are_seen_to_wait(void **state)
 {
 	const struct comm *c;
@@ -268,6 +306,8 @@ int main(void)
 		TEST(test_churn_of_processes),
 		TEST(test_restarts_of_whole_ranks),
 		TEST(test_churn_of_communicators),
+		TEST(test_communicators_of_a_process_are_bounded),
+		TEST(test_ended_communicators_make_room),
 		TEST(test_survivors_are_seen_to_wait),
 		TEST(test_a_dead_rank_stays_while_it_has_children),
 		TEST(test_a_pid_used_again_inherits_nothing),

@@ -193,11 +193,12 @@ int take_member(struct model *m, const struct event *e)
 {
 	const struct snapshot_member *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
-	struct member_own *own = p ? member_get(m, p, b->addr, b->born_ns) : NULL;
+	struct member_own *own = NULL;
+	int err = p ? member_get(m, p, b->addr, b->born_ns, &own) : -ENOMEM;
 	struct member *mb = own ? &own->m : NULL;
 
 	if (!mb)
-		return -ENOMEM;
+		return err;
 	own->n_children = b->n_children;
 	mb->base_seq = b->base_seq;
 	mb->last_call_ns = b->last_call_ns;
