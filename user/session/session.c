@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,6 +42,8 @@
 #define TICK_EVERY_NS 250000000ull /* period of the detectors */
 #define CLOCK_SET_NS 10000000ull   /* against the monotonic clock: by more the wall clock was set */
 #define FLUSH_EVERY_NS 1000000000ull
+/* What ended jobs needed lies between what is kept of them: by itself malloc() never gives it back. */
+#define TRIM_EVERY_NS 30000000000ull
 #define START_SCAN_NS 1000000000ull
 #define WINDOW_NS 30000000ull /* a record reaches the collector within one loop; the rest covers a delay of its CPU */
 #define NEW_PROC_POLL_MS 5
@@ -315,7 +318,8 @@ static int attach(struct session *s)
 	list = target_set_list(s->set, &n);
 	if (!err && !s->stop)
 		greeting_start(s->greeting, list, n, clock_monotonic_ns() - now_ns);
-	s->scan_ns = s->rescan_ns = s->tick_ns = s->flush_ns = s->progress_ns = s->start_ns = clock_monotonic_ns();
+	s->scan_ns = s->rescan_ns = s->tick_ns = s->flush_ns = s->trim_ns = s->progress_ns = s->start_ns =
+		clock_monotonic_ns();
 	if (!err && s->cfg.child && write(s->cfg.child_go_fd, "", 1) != 1)
 		err = -errno;
 	if (s->cfg.child)
@@ -441,6 +445,8 @@ static int work(struct session *s)
 		flight_poll(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), now_ns);
 	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))
 		pipeline_flush(s->pipeline);
+	if (due(&s->trim_ns, TRIM_EVERY_NS, now_ns))
+		malloc_trim(0);
 	if (due(&s->progress_ns, s->pace->progress_ns, now_ns))
 		progress_say(s, log_detail);
 	outputs_errors_say(s->pipeline);
