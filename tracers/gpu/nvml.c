@@ -59,7 +59,7 @@ struct nvml_sampler {
 	const char *library;
 	pid_t pid, dying; /* 0 none; dying: killed, not yet reaped */
 	int fd;
-	bool waiting, silent, off, lost;
+	bool waiting, silent, lost, away; /* away: there were GPUs, and the driver went */
 	struct nvml_question asked;
 	uint64_t asked_ns, answers, restart_ns, backoff_ns;
 	uint64_t devices_ns, activity_ns, health_ns, procs_ns; /* when each was asked for last */
@@ -269,19 +269,31 @@ static void procs_match(struct nvml_sampler *s, const struct gpu_procs *f)
 		s->matched |= is_rank(s, target_set_find(s->ctx->targets, f->pids[i]));
 }
 
+/* A driver that is reloaded is back in seconds, one that was never seen may come at any time: a try a minute. */
+static void driver_missed(struct nvml_sampler *s, uint64_t now_ns)
+{
+	if (s->n_gpus && !s->away)
+		log_info("the NVIDIA driver is away: its GPUs are not seen until it is back");
+	s->away = s->n_gpus > 0;
+	if (!s->away)
+		s->backoff_ns = BACKOFF_MAX_NS;
+	child_end(s, now_ns);
+}
+
 static int answer_end(struct nvml_sampler *s, const struct nvml_end *end, uint64_t now_ns)
 {
 	int err = 0;
 
 	s->waiting = false;
 	s->answers++;
-	s->backoff_ns = BACKOFF_FIRST_NS;
 	if (end->n_gpus <= 0) { /* no library, no driver: nothing that could be silent */
-		s->backoff_ns = BACKOFF_MAX_NS;
-		s->off = end->n_gpus == -ENOENT || end->n_gpus == -ENOSYS;
-		child_end(s, now_ns);
+		driver_missed(s, now_ns);
 		return 0;
 	}
+	s->backoff_ns = BACKOFF_FIRST_NS;
+	if (s->away)
+		log_info("the NVIDIA driver is back");
+	s->away = false;
 	s->n_gpus = end->n_gpus < NVML_DEVICES_MAX ? end->n_gpus : NVML_DEVICES_MAX; /* the child may say anything */
 	if (s->asked.what == NVML_ASK_ACTIVITY) {
 		s->n_samples++;
@@ -417,7 +429,7 @@ static int nvml_sample(void *state, uint64_t now_ns)
 	struct nvml_sampler *s = state;
 	int err = 0;
 
-	if (!child_gone(s) || s->off)
+	if (!child_gone(s))
 		return 0;
 	if (!s->pid) {
 		if (now_ns < s->restart_ns)

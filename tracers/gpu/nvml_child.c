@@ -40,6 +40,7 @@ struct device {
 	uint64_t sampled_ns;  /* 0: no sample yet */
 	unsigned int n_links; /* active when first seen */
 	enum gpu_answer state, emitted;
+	bool no_driver;                             /* unloaded, or another version now */
 	struct link_errors links[NVML_NVLINKS_MAX]; /* as last read, one after the other */
 	unsigned int next_link;                     /* to be read */
 	bool links_known;                           /* all of them were */
@@ -78,6 +79,9 @@ static bool ok(struct device *d, int ret)
 		d->state = GPU_IS_LOST;
 	else if (ret == NVML_ERROR_RESET_REQUIRED && d->state == GPU_IS_THERE)
 		d->state = GPU_WANTS_RESET;
+	else if (ret == NVML_ERROR_UNINITIALIZED || ret == NVML_ERROR_DRIVER_NOT_LOADED ||
+		 ret == NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+		d->no_driver = true;
 	return ret == NVML_SUCCESS;
 }
 
@@ -370,8 +374,11 @@ static int start(struct child *c)
 	return 0;
 }
 
-static void answer(struct child *c, uint32_t what)
+/* -ENODEV: the driver is away. What NVML has open is of no use even when it is back, so this process ends then. */
+static int answer(struct child *c, uint32_t what)
 {
+	bool away = false;
+
 	for (unsigned int i = 0; i < c->n; i++) {
 		struct device *d = &c->devices[i];
 
@@ -387,7 +394,9 @@ static void answer(struct child *c, uint32_t what)
 		if (d->handle && what & NVML_ASK_HEALTH)
 			health_emit(c, d, i);
 		state_emit(c, d, i);
+		away |= d->no_driver;
 	}
+	return away ? -ENODEV : 0;
 }
 
 /* The driver's library, and what it may write to: the devices. What is not there yet when it starts, it has after its
@@ -425,7 +434,7 @@ int nvml_child_main(int fd, const char *library)
 		int err = c.started ? 0 : start(&c);
 
 		if (!err)
-			answer(&c, q.what);
+			err = answer(&c, q.what);
 		end.n_gpus = err ? err : (int)c.n;
 		end.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin;
 		if (send(fd, &end, sizeof(end), MSG_NOSIGNAL) < 0)

@@ -25,7 +25,7 @@ struct nvml_end {
 	uint32_t number;
 	int32_t n_gpus;
 	uint64_t cpu_ns;
-}; /* n_gpus -errno: no library, or no driver; cpu_ns: of this answer */
+}; /* n_gpus -errno: no library, or no driver (any more); cpu_ns: of this answer */
 
 /* Serves until the other end is closed. `library`: a path or soname. The exit status. */
 int nvml_child_main(int fd, const char *library);

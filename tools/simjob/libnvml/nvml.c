@@ -10,11 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* NVML's own header would declare them */
 
 #define EXPORT __attribute__((visibility("default")))
 #define SUCCESS 0
+#define UNINITIALIZED 1
 #define INVALID_ARGUMENT 2
 #define NOT_SUPPORTED 3
 #define CORRUPTED_INFOROM 14
@@ -96,11 +98,23 @@ static unsigned int index_of(const struct sim_gpu *gpu)
 	return gpu - all->gpus;
 }
 
+/* As long as there is a file of that name the driver is unloaded; who had it open has to begin anew. */
+static int is_away(void)
+{
+	const char *path = getenv("SIM_GPU_AWAY");
+
+	return path && !access(path, F_OK);
+}
+
 /* A driver that has stalled has stalled for everybody. What every call about a GPU begins with. */
 static int check(const struct sim_gpu *gpu)
 {
+	static int was_away;
 	unsigned int i;
 
+	was_away |= is_away();
+	if (was_away)
+		return UNINITIALIZED;
 	for (i = 0; i < all->nr_gpus; i++) {
 		while (all->gpus[i].faults & SIM_GPU_SILENT)
 			usleep(100000);
@@ -141,7 +155,7 @@ EXPORT int nvmlInit_v2(void)
 {
 	uint64_t end_ns = now_ns() + INIT_NS;
 
-	while (getenv("SIM_GPU_STATE")) {
+	while (getenv("SIM_GPU_STATE") && !is_away()) {
 		all = all ? all : sim_gpus_look();
 		if (all && all->nr_gpus)
 			return SUCCESS;
