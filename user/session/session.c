@@ -359,8 +359,7 @@ static int tick(struct session *s, uint64_t now_ns)
 		return 0;
 	s->tick_soon = false;
 	s->tick_ns = now_ns;
-	if (gap_ns > s->result.longest_tick_gap_ns)
-		s->result.longest_tick_gap_ns = gap_ns;
+	laps_gap(&s->result.laps, gap_ns);
 	err = clock_emit(s, now_ns);
 	if (!err)
 		err = loader_tick(s->loader, now_ns);
@@ -413,10 +412,16 @@ static int scan(struct session *s, uint64_t now_ns)
 /* A ring may still hold an old record, so drain() stops before the time of what is left in it. */
 static int work(struct session *s)
 {
-	uint64_t now_ns = clock_monotonic_ns();
-	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
+	struct laps *laps = &s->result.laps;
+	uint64_t now_ns;
+	int more, err;
 
+	laps_add(laps, LAP_IDLE);
+	now_ns = laps->at_ns;
+	more = loader_consume(s->loader);
+	err = more < 0 ? more : 0;
 	s->more = more > 0;
+	laps_add(laps, LAP_RINGS);
 	notify_turn(&s->notify, now_ns);
 	away_say(loader_away_ns(s->loader));
 	shares_turn(s->shares, now_ns);
@@ -428,19 +433,26 @@ static int work(struct session *s)
 		err = session_targets_attach(s->targets, now_ns);
 	else if (!err && has_new_procs(s, now_ns))
 		err = session_targets_poll_new(s->targets, now_ns);
+	laps_add(laps, LAP_TARGETS);
 	if (!err && due(&s->scan_ns, s->pace->scan_ns, now_ns))
 		err = scan(s, now_ns);
 	else if (!err && target_set_scan_left(s->set)) /* whom it finds is traced at the next rescan */
 		err = target_set_scan_more(s->set);
+	laps_add(laps, LAP_SCAN);
 	if (!err)
-		err = samplers_run(s->samplers, clock_monotonic_ns());
+		err = samplers_run(s->samplers, laps->at_ns);
+	laps_add(laps, LAP_SAMPLERS);
 	if (!err)
-		err = session_stacks_emit(s->stacks, clock_monotonic_ns(), &s->tick_soon);
+		err = session_stacks_emit(s->stacks, laps->at_ns, &s->tick_soon);
+	laps_add(laps, LAP_STACKS);
 	if (!err)
-		err = tick(s, clock_monotonic_ns());
+		err = tick(s, laps->at_ns);
+	laps_add(laps, LAP_TICK);
 	if (!err)
 		err = drain(s, s->more ? 0 : now_ns - WINDOW_NS);
-	session_stacks_begin(s->stacks, clock_monotonic_ns());
+	laps_add(laps, LAP_RECORDS);
+	session_stacks_begin(s->stacks, laps->at_ns);
+	laps_add(laps, LAP_STACKS);
 	if (s->flight)
 		flight_poll(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), now_ns);
 	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))
@@ -450,6 +462,7 @@ static int work(struct session *s)
 	if (due(&s->progress_ns, s->pace->progress_ns, now_ns))
 		progress_say(s, log_detail);
 	outputs_errors_say(s->pipeline);
+	laps_add(laps, LAP_WRITE);
 	if (!s->cfg.child && !pipeline_has_output(s->pipeline)) { /* CMD is worth more than the findings */
 		log_warn("no output of this session is read any more: it ends");
 		s->stop = true;

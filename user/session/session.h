@@ -12,6 +12,7 @@
 #include "flight/flight.h"
 #include "pipeline/pipeline.h"
 #include "schemas/wire.h"
+#include "session/parts/laps.h"
 #include "tracer.h"
 
 #define SESSION_PIDS_MAX 1024
@@ -59,7 +60,7 @@ struct session_result {
 	uint64_t lost[RING_CLASSES];
 	uint64_t late; /* records that came too late to be sorted */
 	uint32_t processes, probes;
-	uint64_t longest_tick_gap_ns;
+	struct laps laps; /* the longest gap between two ticks */
 	uint64_t ring_bytes_mapped;
 	struct session_budget budget;
 	int child_status; /* wait status; -1: no child */

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * laps.h - what a turn of the loop spends its time on. The longest gap between two ticks says with it which part to
+ * look at.
+ */
+#ifndef RANKTRACE_LAPS_H
+#define RANKTRACE_LAPS_H
+
+#include <stdint.h>
+
+enum lap {
+	LAP_IDLE, /* in poll(), where it waits or gets no CPU */
+	LAP_RINGS,
+	LAP_TARGETS, /* rescan and attach */
+	LAP_SCAN,
+	LAP_SAMPLERS,
+	LAP_STACKS,
+	LAP_TICK,
+	LAP_RECORDS, /* through model, detectors and sinks */
+	LAP_WRITE,   /* dumps, outputs, what is said */
+	LAPS
+};
+
+struct laps {
+	uint64_t at_ns, ns[LAPS];
+	uint64_t gap_ns, most_ns; /* of the longest gap, and what took most of it */
+	enum lap most;
+};
+
+/* The time since the last call, or laps_gap(), goes to this part. */
+void laps_add(struct laps *l, enum lap lap);
+/* A gap is over. */
+void laps_gap(struct laps *l, uint64_t gap_ns);
+const char *lap_name(enum lap lap);
+
+#endif
