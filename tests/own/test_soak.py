@@ -5,6 +5,7 @@ lane, in the other healthy jobs and jobs with a fault in turns. Each fault is re
 else is critical, and what the sessions take stays flat: memory, descriptors, threads, BPF maps, files.
 MINUTES=n (make soak): so long; 1.3 by default."""
 import collections
+import itertools
 import json
 import os
 import signal
@@ -167,12 +168,13 @@ class Run:
         job.dirs.append(self.dir)
         self.sessions = [Session(c, self.dir, self.launcher.process.pid) for c in COMMANDS]
         self.end, self.episodes, self.trouble = time.monotonic() + 60 * MINUTES, [], []
+        self.numbers = itertools.count()  # lanes begin jobs at the same time: each has logs of its own
 
     def left(self):
         return self.end - time.monotonic()
 
     def episode(self, *args, **fault):
-        self.episodes.append(Episode(self, len(self.episodes), args, **fault))
+        self.episodes.append(Episode(self, next(self.numbers), args, **fault))
         return self.episodes[-1]
 
     def life(self):
@@ -234,7 +236,9 @@ def check_findings(run, s):
     critical = [f for f in roots if f["severity"] == "critical"]
     job.check(not critical, f"{s.command}: critical, and nobody's fault: {critical}")
     # one pause at a call site that nobody knows yet is a warning; known jobs' pauses are known by their name and place
-    sites = collections.Counter((lives.site(f), tuple(f["pids"])) for f in roots if f["severity"] == "warning")
+    # (one that goes on at its operation may close and open again: where it is sleeps and computes in turns)
+    places = {(lives.site(f), tuple(f["pids"]), f["comm"], f["seq"]) for f in roots if f["severity"] == "warning"}
+    sites = collections.Counter((site, pids) for site, pids, _, _ in places)
     job.check(all(n == 1 for n in sites.values()), f"{s.command}: warned more than once of a place: {sites}")
     print(f"  {s.command}: {len(faults)} faults, each reported once; {len(sites)} warnings of life, "
           f"{len(roots) - sum(sites.values())} others")
