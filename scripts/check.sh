@@ -125,6 +125,9 @@ rule_tables() {
 # The schema of findings has what the tables of the code have: scripts/incident_schema.py writes it.
 rule_schema() { TREE=. python3 -B "$root/scripts/incident_schema.py" --check; }
 
+# The table of metrics: names, units, labels; docs/operate.md has it as it is: scripts/metrics.py.
+rule_metrics() { TREE=. python3 -B "$root/scripts/metrics.py" --check; }
+
 # Docs cite docs/, never what lies outside the tree; no package registry is named.
 rule_citations() {
 	grep -rnE '\.\./shared|/work/|deb\.debian\.org|registry\.npmjs|pypi\.org|snapshot\.debian' \
@@ -134,7 +137,8 @@ rule_citations() {
 }
 
 rc=0
-rules='includes format lines words tracers_apart libbpf cookies pure sizes names licences tables schema docs citations'
+rules='includes format lines words tracers_apart libbpf cookies pure sizes names licences tables schema metrics'
+rules+=' docs citations'
 for rule in $rules; do
 	[[ -n ${RULE:-} && $rule != "$RULE" ]] && continue
 	out=$(rule_$rule)

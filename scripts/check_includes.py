@@ -50,6 +50,8 @@ ALLOWED = {
     "user/flight": ["schemas", "user", "user/base", "user/model", "user/model/*", "user/pipeline", "user/recording",
                     "user/sink",
                     "tracers/process"],
+    "user/metrics": ["schemas", "user", "user/base", "user/job", "user/model", "user/detect", "user/detect/gpu",
+                     "user/sink", "user/pipeline"],
     "user/session": ["*"],
     "user/autopsy": ["*"],
     "user/cmd": ["*"],

@@ -5,8 +5,8 @@
 # and elfutils come from backports; the mirror is the one the machine's own apt sources name.
 set -eu
 
-BUILD="gcc make clang llvm libdeflate-dev libcjson-dev libseccomp-dev libcap-dev uthash-dev libc6-dev e2fsprogs"
-BUILD="$BUILD util-linux"
+BUILD="gcc make clang llvm libdeflate-dev libcjson-dev libmicrohttpd-dev libseccomp-dev libcap-dev uthash-dev"
+BUILD="$BUILD libc6-dev e2fsprogs util-linux"
 TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium musl-tools libibverbs-dev"
 # without what they recommend: desktops
 GUESTS="qemu-system-x86 busybox-static kmod xz-utils iproute2 perftest ibverbs-utils ibverbs-providers"

@@ -42,6 +42,9 @@ planted includes 'user/base: [0-9]* files, more than 30'
 for i in $(seq 31); do echo "# $spdx" > "$tree/tests/watch/test_$i.py"; done
 planted includes 'tests/watch: [0-9]* files, more than 30'
 printf 'int  x;\n' >> "$tree/user/model/comm.c"; planted format 'user/model/comm.c'
+sed -i 's/"ranktrace_steps_total", COUNTER/"ranktrace_steps", COUNTER/' "$tree/schemas/metrics.def"
+planted metrics 'ranktrace_steps: _total is of type COUNTER'
+sed -i 's/Whole iterations/Iterations/' "$tree/schemas/metrics.def"; planted metrics 'run scripts/metrics.py --write'
 printf '/* "%0200d" */\n' 0 >> "$tree/tests/unit/model/test_clock.c"; planted lines 'test_clock.c:[0-9]*: 208 columns'
 printf '# %0200d\n' 0 >> "$tree/tests/aid/job.py"; planted lines 'tests/aid/job.py:[0-9]*: 202 columns'
 printf '# %0200d\n' 0 >> "$tree/tests/run.sh"; planted lines 'tests/run.sh:[0-9]*: 202 columns'

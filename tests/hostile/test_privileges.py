@@ -21,8 +21,8 @@ SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 LIMITS = {"address space": "Max address space", "data": "Max data size", "cpu": "Max cpu time",
           "files": "Max open files", "processes": "Max processes", "file size": "Max file size",
           "locked": "Max locked memory", "core": "Max core file size"}
-UNITS = {"GB": 1 << 30, "s": 1, "": 1}
-OURS = {"ranktrace", "ranktrace-zyg", "ranktrace-read", "ranktrace-parse", "ranktrace-nvml"}
+UNITS = {"GB": 1 << 30, "MB": 1 << 20, "s": 1, "": 1}
+OURS = {"ranktrace", "ranktrace-zyg", "ranktrace-read", "ranktrace-parse", "ranktrace-nvml", "ranktrace-http"}
 NVML = """
 int nvmlInit_v2(void) { return 0; }
 int nvmlDeviceGetCount_v2(unsigned *n) { *n = 1; return 0; }
@@ -130,7 +130,8 @@ def is_settled(pid, name):
 def tier(folder, argv, rows, mine):
     """What a session has, while it attaches and reads."""
     log = open(f"{folder}/log", "w")
-    tracer = subprocess.Popen([job.RANKTRACE, *argv, "-o", f"{folder}/{argv[0]}.rtr"], stdout=log, stderr=log)
+    tracer = subprocess.Popen([job.RANKTRACE, *argv, "--metrics", "0", "-o", f"{folder}/{argv[0]}.rtr"], stdout=log,
+                              stderr=log)
     try:
         check_session(tracer, rows, mine)
     finally:

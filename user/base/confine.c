@@ -139,6 +139,11 @@ int confine_keeper(void)
 	return privileges_keep(KEEPER, false);
 }
 
+int confine_server(void)
+{
+	return privileges_keep(0, true);
+}
+
 /* ---- files ---- */
 
 static int rule_add(int rules, const char *path)
@@ -272,6 +277,21 @@ static void allow_keeping(struct filter *to)
 
 	allow(to, calls, sizeof(calls) / sizeof(calls[0]));
 	allow_where(to, SCMP_SYS(openat), 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY);
+}
+
+/* To serve on a socket that listens already; no other can be made. */
+static void allow_serving(struct filter *to)
+{
+	static const int calls[] = {
+		SCMP_SYS(accept4),    SCMP_SYS(shutdown),    SCMP_SYS(recvfrom),     SCMP_SYS(sendto),
+		SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),  SCMP_SYS(getsockname),  SCMP_SYS(epoll_ctl),
+		SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(poll),         SCMP_SYS(ppoll),
+		SCMP_SYS(write),      SCMP_SYS(writev),      SCMP_SYS(gettimeofday), SCMP_SYS(time),
+	};
+
+	allow(to, calls, sizeof(calls) / sizeof(calls[0]));
+	allow_where(to, SCMP_SYS(fcntl), 1, ~0u, F_GETFL);
+	allow_where(to, SCMP_SYS(fcntl), 1, ~0u, F_SETFL);
 }
 
 /* Where !(argument `arg` == value), or (argument & mask) == value. */
@@ -467,6 +487,18 @@ int confine_child_calls(void)
 		return CONFINE_SANITIZED ? 0 : -ENOMEM;
 	refuse_acting(&to);
 	refuse_acting_by_arguments(&to);
+	return filter_load(&to);
+}
+
+int confine_server_calls(void)
+{
+	struct filter to = { .f = CONFINE_SANITIZED ? NULL : seccomp_init(SCMP_ACT_KILL_PROCESS) };
+
+	if (!to.f)
+		return CONFINE_SANITIZED ? 0 : -ENOMEM;
+	allow_looking(&to);
+	allow_serving(&to);
+	refuse(&to, SCMP_SYS(openat)); /* libc may want a file of a locale or a zone, and can do without */
 	return filter_load(&to);
 }
 

@@ -45,14 +45,17 @@ int confine_writes(const char *const *paths, size_t n);
 int confine_replay(void);
 /* What it leaves behind to rename its outputs (keeper.h). */
 int confine_keeper(void);
+/* A server on the network: as a parser. */
+int confine_server(void);
 
 /* From here on any other call kills it. A reader may open for reading, read memory, ask the kernel about sockets,
  * sample threads; a parser may look at what it holds, and answer; a replay may write to it, too; a keeper may open for
- * reading, rename, unlink. */
+ * reading, rename, unlink; a server may take connections on the socket that it has, read and answer. */
 int confine_reader_calls(void);
 int confine_parser_calls(void);
 int confine_replay_calls(void);
 int confine_keeper_calls(void);
+int confine_server_calls(void);
 /* Fails, with EPERM, memory of others, tracing, files by handle, the machine. */
 int confine_collector_calls(void);
 /* Fails, with EPERM, what it takes to act on others: programs, processes, signals, sockets, new files, the machine. */

@@ -128,6 +128,14 @@ int pipeline_add_sink(struct pipeline *p, const char *name, const char *path)
 	return class ? output_add(p, path, class) : -EPROTONOSUPPORT;
 }
 
+int pipeline_adopt_sink(struct pipeline *p, struct sink *sink)
+{
+	int err = p->n_outputs < OUTPUTS_MAX ? output_adopt(&p->outputs[p->n_outputs], sink) : -E2BIG;
+
+	p->n_outputs += !err;
+	return err;
+}
+
 int pipeline_keep(struct pipeline *p, const char *const *inputs, size_t n_inputs)
 {
 	struct keeper_output names[OUTPUTS_MAX];

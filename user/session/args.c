@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "command.h"
 #include "inspect/discover/privilege.h"
+#include "metrics/metrics.h"
 #include "inspect/reader/reader.h"
 
 #define RING_BYTES_MIN 65536u /* the largest page of a kernel we run on */
@@ -81,6 +82,10 @@ static int set_fail_on(struct session_args *a, const char *v, struct out *e)
 static int set_json(struct session_args *a, const char *v, struct out *e)
 {
 	return flag_set(&a->json, v, e);
+}
+static int set_metrics(struct session_args *a, const char *v, struct out *e)
+{
+	return argument_metrics_set(v, &a->metrics, e->text, e->size);
 }
 static int set_quiet(struct session_args *a, const char *v, struct out *e)
 {
@@ -224,6 +229,9 @@ static int set_phases(struct session_args *a, const char *v, struct out *e)
 	X("keep", 1014, "N", "with --rotate, files beside the newest; older ones are removed (5)", HELP_OUTPUT, \
 	  set_keep) \
 	X("json", 'j', 0, "findings as JSON lines on standard output", HELP_OUTPUT, set_json) \
+	X("metrics", 1016, "[ADDR:]PORT", \
+	  "serve Prometheus metrics at http://ADDR:PORT/metrics (ADDR 127.0.0.1; docs/operate.md)", HELP_OUTPUT, \
+	  set_metrics) \
 	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", HELP_LIMITS, set_hang) \
 	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", HELP_LIMITS, set_busy) \
 	X("dstate-limit", 1001, "SEC", "report a D state past this (5)", HELP_LIMITS, set_dstate) \
@@ -479,6 +487,9 @@ void session_readers_free(struct session_args *a, struct reader *r)
 
 int session_outputs_open(struct session_args *a, struct pipeline *p)
 {
+	char error[256];
+	int code;
+
 	if (outputs_rules_check(&a->outputs))
 		return EXIT_USAGE;
 	if (a->json && outputs_take_stdout(&a->outputs)) {
@@ -486,7 +497,11 @@ int session_outputs_open(struct session_args *a, struct pipeline *p)
 		return EXIT_USAGE;
 	}
 	a->outputs.live = true;
-	return outputs_open(p, a->json ? "json" : "terminal", &a->outputs);
+	code = outputs_open(p, a->json ? "json" : "terminal", &a->outputs);
+	if (code || !a->metrics || !metrics_serve(a->metrics, p, &a->session.metrics, error, sizeof(error)))
+		return code;
+	log_error("%s", error);
+	return EXIT_USAGE;
 }
 
 int session_args_run(struct session_args *a, struct reader *reader, struct pipeline *p, struct session_result *ret)

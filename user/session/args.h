@@ -19,6 +19,7 @@ struct session_args {
 	uint32_t pids[SESSION_PIDS_MAX];
 	struct outputs outputs;
 	bool json;
+	const char *metrics;   /* "[ADDR:]PORT"; NULL: none are served */
 	enum severity fail_on; /* exit code 1 from there on */
 	bool phases_given;
 	bool budget_given, budget_node_given;

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "metrics/server.h"
 #include "session/session.h"
 
 #define BUDGET_MIN 0.01 /* percent of a core */
@@ -127,4 +129,13 @@ int argument_percent_set(const char *text, uint32_t *to_ppm, char *error, size_t
 	}
 	*to_ppm = percent * PPM_PER_PERCENT + 0.5;
 	return 0;
+}
+
+int argument_metrics_set(const char *text, const char **to, char *error, size_t size)
+{
+	struct sockaddr_storage at;
+	socklen_t len;
+
+	*to = strcmp(text, "no") ? text : NULL;
+	return *to ? server_address(text, &at, &len, error, size) : 0;
 }

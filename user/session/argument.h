@@ -32,4 +32,7 @@ int argument_percent_set(const char *text, uint32_t *to_ppm, char *error, size_t
 int argument_rotate_set(const char *text, struct output_rules *to, char *error, size_t size);
 int argument_keep_set(const char *text, struct output_rules *to, char *error, size_t size);
 
+/* --metrics: an address to listen on; 'no': NULL. 0, or -EINVAL with the reason in `error`. */
+int argument_metrics_set(const char *text, const char **to, char *error, size_t size);
+
 #endif

@@ -21,9 +21,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/larger.h"
 #include "base/log.h"
 #include "base/shares.h"
 #include "attach/loader.h"
+#include "attach/probe_rows.h"
+#include "metrics/metrics.h"
 #include "session/outputs.h"
 #include "pipeline/reorder.h"
 #include "schemas/collector.h"
@@ -360,6 +363,7 @@ static int tick(struct session *s, uint64_t now_ns)
 	s->tick_soon = false;
 	s->tick_ns = now_ns;
 	laps_gap(&s->result.laps, gap_ns);
+	s->page_gap_ns = larger(gap_ns, s->page_gap_ns);
 	err = clock_emit(s, now_ns);
 	if (!err)
 		err = loader_tick(s->loader, now_ns);
@@ -390,6 +394,27 @@ static void progress_say(const struct session *s, void (*say)(const char *format
 	    (clock_monotonic_ns() - s->start_ns) / 1e9, session_targets_alive(s->targets),
 	    loader_libs_attached(s->loader), loader_probes(s->loader), pipeline_records(s->pipeline), m->n_ops,
 	    lost_all(s));
+}
+
+static void metrics_write(struct session *s, uint64_t now_ns)
+{
+	struct own_health own = { .tier = tier_name(s->cfg.tier),
+				  .processes = session_targets_alive(s->targets),
+				  .probes = loader_probes(s->loader),
+				  .prices = s->probe_budget,
+				  .records = pipeline_records(s->pipeline),
+				  .turn_gap_ns = s->page_gap_ns };
+	struct session_budget sums = { 0 };
+
+	for (int i = 0; i < RING_CLASSES; i++)
+		own.lost[i] = loader_lost(s->loader, i);
+	if (s->probe_budget) {
+		probe_budget_sums(s->probe_budget, &sums);
+		own.hits = sums.hits;
+		own.paid_ns = sums.paid_ns;
+	}
+	metrics_publish(s->cfg.metrics, pipeline_model(s->pipeline), pipeline_incidents(s->pipeline), &own, now_ns);
+	s->page_gap_ns = 0;
 }
 
 static bool has_new_procs(const struct session *s, uint64_t now_ns)
@@ -455,6 +480,8 @@ static int work(struct session *s)
 	laps_add(laps, LAP_STACKS);
 	if (s->flight)
 		flight_poll(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), now_ns);
+	if (s->cfg.metrics && metrics_due(s->cfg.metrics, now_ns))
+		metrics_write(s, now_ns);
 	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))
 		pipeline_flush(s->pipeline);
 	if (due(&s->trim_ns, TRIM_EVERY_NS, now_ns))

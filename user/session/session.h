@@ -19,6 +19,7 @@
 #define SESSION_RING_BYTES \
 	(16u << 20) /* of each ring when ring_bytes is 0; tier watch: 1 MiB, as it emits few records */
 
+struct metrics;
 struct reader;
 
 struct session_cfg {
@@ -44,6 +45,7 @@ struct session_cfg {
 	int child_go_fd;             /* a byte lets the child start, end-of-file ends it */
 	const char *phases;          /* file of known phases; NULL: none is read or kept */
 	struct flight_cfg flight;    /* dir NULL: no flight recorder */
+	struct metrics *metrics;     /* the pipeline's; NULL: none are served */
 	struct reader *stack_reader; /* reads the stacks of a hang's ranks, used by nothing else; borrowed. NULL: read
 					no stacks */
 };

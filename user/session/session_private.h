@@ -37,6 +37,7 @@ struct session {
 	int timer_fd, signal_fd, child_fd;
 	uint64_t start_boot_ns; /* same moment as start_ns, on the clock of process start times */
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, trim_ns, progress_ns; /* last time of each */
+	uint64_t page_gap_ns; /* longest without a turn since the last page of metrics */
 	struct session_result result;
 	uint64_t realtime_offset_ns; /* as last emitted */
 	bool comms_refused_said;

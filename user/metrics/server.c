@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * server.c - see server.h: the collector's side.
+ */
+#include "metrics/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "metrics/share.h"
+
+#define BACKLOG 1024
+#define START_MS 10000
+#define FORMS "give PORT (on 127.0.0.1), ADDR:PORT or [ADDR]:PORT, with a number as address"
+
+static int port_parse(const char *text, in_port_t *ret)
+{
+	char *end;
+	unsigned long port = strtoul(text, &end, 10);
+
+	if (end == text || *end || port > 65535 || *text == '-' || *text == '+')
+		return -EINVAL;
+	*ret = htons((in_port_t)port);
+	return 0;
+}
+
+static int host_parse(const char *host, in_port_t port, struct sockaddr_storage *ret, socklen_t *ret_len)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
+
+	memset(ret, 0, sizeof(*ret));
+	if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = port;
+		*ret_len = sizeof(*v4);
+		return 0;
+	}
+	if (inet_pton(AF_INET6, host, &v6->sin6_addr) != 1)
+		return -EINVAL;
+	v6->sin6_family = AF_INET6;
+	v6->sin6_port = port;
+	*ret_len = sizeof(*v6);
+	return 0;
+}
+
+int server_address(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len, char *error, size_t size)
+{
+	const char *colon = strrchr(text, ':');
+	char host[INET6_ADDRSTRLEN + 2] = "127.0.0.1", *bare = host;
+	size_t len = colon ? (size_t)(colon - text) : 0;
+	in_port_t port;
+
+	if (colon && len < sizeof(host)) {
+		memcpy(host, text, len);
+		host[len] = 0;
+	}
+	if (*host == '[' && host[strlen(host) - 1] == ']') {
+		host[strlen(host) - 1] = 0;
+		bare++;
+	}
+	if (len < sizeof(host) && !port_parse(colon ? colon + 1 : text, &port) && !host_parse(bare, port, ret, ret_len))
+		return 0;
+	snprintf(error, size, "'%.64s' is no address to listen on; " FORMS, text);
+	return -EINVAL;
+}
+
+/* As bound: port 0 became one that was free. */
+static void url_set(struct server *s, int fd)
+{
+	struct sockaddr_storage at;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&at;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&at;
+	socklen_t len = sizeof(at);
+	char host[INET6_ADDRSTRLEN] = "?";
+
+	if (getsockname(fd, (struct sockaddr *)&at, &len))
+		return;
+	if (at.ss_family == AF_INET)
+		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
+	else
+		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
+	snprintf(s->url, sizeof(s->url), at.ss_family == AF_INET ? "http://%s:%u/metrics" : "http://[%s]:%u/metrics",
+		 host, ntohs(at.ss_family == AF_INET ? v4->sin_port : v6->sin6_port));
+}
+
+static int listen_on(const char *address, int *ret, char *error, size_t size)
+{
+	struct sockaddr_storage at;
+	socklen_t len;
+	int one = 1, fd, err = server_address(address, &at, &len, error, size);
+
+	if (err)
+		return err;
+	fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, len) || listen(fd, BACKLOG)) {
+		err = -errno;
+		snprintf(error, size, "--metrics %s: %s; give an address of this host and a port that is free", address,
+			 strerror(-err));
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	*ret = fd;
+	return 0;
+}
+
+/* Of the collector it keeps nothing: not even its standard output, whose reader would wait for its end. */
+__attribute__((noreturn)) static void child_run(const int *files, pid_t parent)
+{
+	int copies[3];
+
+	for (int i = 0; i < 3; i++) { /* each may be one of the first three itself */
+		copies[i] = fcntl(files[i], F_DUPFD_CLOEXEC, 3);
+		if (copies[i] < 0)
+			_exit(1);
+	}
+	for (int i = 0; i < 3; i++)
+		if (dup2(copies[i], i) < 0)
+			_exit(1);
+	syscall(SYS_close_range, 3, ~0u, 0); /* before 5.9: they stay open, and nothing can use them */
+	server_main(parent);
+}
+
+/* It has its library, gave up its rights, and listens; or says why not. */
+static int status_wait(int fd, char *error, size_t size)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	uint8_t status = SERVER_FAILED;
+
+	if (poll(&p, 1, START_MS) == 1 && read(fd, &status, 1) != 1)
+		status = SERVER_FAILED;
+	if (status == SERVER_NO_LIBRARY)
+		snprintf(error, size, "--metrics: libmicrohttpd.so.12 is missing; install libmicrohttpd12");
+	else if (status != SERVER_READY)
+		snprintf(error, size, "--metrics: the server did not start; it takes a kernel with seccomp filters");
+	return status == SERVER_READY ? 0 : -ENOTSUP;
+}
+
+static int child_start(struct server *s, int listen_fd, int page_fd, char *error, size_t size)
+{
+	int status[2], err = pipe2(status, O_CLOEXEC) ? -errno : 0, files[] = { listen_fd, page_fd, status[1] };
+	pid_t parent = getpid();
+
+	if (err)
+		return err;
+	s->pid = fork();
+	if (!s->pid)
+		child_run(files, parent);
+	err = s->pid < 0 ? -errno : 0;
+	s->pid = s->pid < 0 ? 0 : s->pid;
+	close(status[1]);
+	if (!err)
+		err = status_wait(status[0], error, size);
+	close(status[0]);
+	return err;
+}
+
+int server_start(struct server *s, const char *address, struct share **ret, char *error, size_t size)
+{
+	int listen_fd = -1, page_fd = -1, err = listen_on(address, &listen_fd, error, size);
+
+	if (err)
+		return err;
+	snprintf(error, size, "--metrics: out of memory or processes");
+	url_set(s, listen_fd);
+	err = share_new(ret, &page_fd);
+	if (!err) {
+		err = child_start(s, listen_fd, page_fd, error, size);
+		close(page_fd);
+	}
+	close(listen_fd);
+	if (!err)
+		log_info("metrics at %s", s->url);
+	return err;
+}
+
+bool server_ended(struct server *s)
+{
+	if (s->pid && waitpid(s->pid, NULL, WNOHANG) == s->pid)
+		s->pid = 0;
+	return !s->pid;
+}
+
+void server_stop(struct server *s)
+{
+	if (!s->pid)
+		return;
+	kill(s->pid, SIGKILL);
+	waitpid(s->pid, NULL, 0);
+	s->pid = 0;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * server.h - the process that serves the pages of metrics over HTTP (libmicrohttpd). It has no rights, no file but the
+ * listening socket and the shared page, and a filter of system calls. Bounded: connections, memory, and the life of a
+ * connection, whatever its client sends or does not take.
+ */
+#ifndef RANKTRACE_METRICS_SERVER_H
+#define RANKTRACE_METRICS_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+struct share;
+
+#define SERVER_NAME "ranktrace-http"
+
+struct server {
+	pid_t pid;    /* 0: none, or it ended */
+	char url[96]; /* "http://127.0.0.1:9978/metrics" */
+};
+
+/* "[ADDR:]PORT": a number as address ("[::1]" of IPv6), none: 127.0.0.1. 0, or -EINVAL with what is wrong in `error`.
+ */
+int server_address(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len, char *error, size_t size);
+/* Binds and forks: while this process still has one thread. The page to write is *ret. 0, or -errno with `error`. */
+int server_start(struct server *s, const char *address, struct share **ret, char *error, size_t size);
+bool server_ended(struct server *s);
+void server_stop(struct server *s);
+
+/* server_http.c: the process itself; never returns. Its files: */
+enum { SERVER_SOCKET, SERVER_PAGE, SERVER_STATUS };
+enum server_status { SERVER_READY = 1, SERVER_NO_LIBRARY, SERVER_FAILED }; /* a byte, once */
+__attribute__((noreturn)) void server_main(pid_t parent);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * write_findings.c - what is open, of which kind, how bad, whom it names; and how many there were.
+ */
+#include "metrics/write.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sink/incident_text.h"
+
+#define RANKS_NAMED 4
+
+struct finding_labels {
+	char rank[48], gpu[16];
+	const char *job, *kind, *class, *cause, *severity, *root;
+};
+
+/* "5", "3,5", "0,1,2,3 and 4 more". */
+static void ranks_name(char *to, size_t size, const struct finding *f)
+{
+	size_t at = 0;
+	int n = f->n_ranks < RANKS_NAMED ? f->n_ranks : RANKS_NAMED;
+
+	*to = 0;
+	for (int i = 0; i < n && at < size; i++)
+		at += (size_t)snprintf(to + at, size - at, "%s%d", i ? "," : "", f->ranks[i]);
+	if (f->n_ranks_all > n && n && at < size)
+		snprintf(to + at, size - at, " and %d more", f->n_ranks_all - n);
+}
+
+static struct finding_labels labels_of(const struct incident *i, const struct model *m)
+{
+	const struct finding *f = &i->f;
+	const struct gpu *g = incident_gpu(f, m);
+	const char *job = incident_job(f, m);
+	struct finding_labels l = { .job = job ? job : "",
+				    .kind = finding_kind_name(f->kind),
+				    .class = hang_class_name(f->class),
+				    .cause = cause_name(f->cause),
+				    .severity = severity_name(f->severity),
+				    .root = *i->caused_by ? "no" : "yes" };
+
+	ranks_name(l.rank, sizeof(l.rank), f);
+	if (g)
+		snprintf(l.gpu, sizeof(l.gpu), "%u", g->device.index);
+	return l;
+}
+
+static bool labels_same(const struct finding_labels *a, const struct finding_labels *b)
+{
+	return !strcmp(a->job, b->job) && a->kind == b->kind && a->class == b->class && a->cause == b->cause &&
+	       a->severity == b->severity && a->root == b->root && !strcmp(a->rank, b->rank) && !strcmp(a->gpu, b->gpu);
+}
+
+/* Of several with the same labels the first that opened: it is the oldest. */
+static void ages_write(struct page *p, const struct incidents *open, const struct model *m)
+{
+	const struct incident *i = incidents_next_open(open, NULL);
+	struct finding_labels all[WRITE_INCIDENTS_MAX];
+	size_t n = 0;
+
+	for (; i && n < WRITE_INCIDENTS_MAX; i = incidents_next_open(open, i)) {
+		struct finding_labels *l = &all[n];
+		uint64_t since_ns = i->f.since_ns, now_ns = m->now_ns;
+		size_t k = 0;
+
+		*l = labels_of(i, m);
+		while (k < n && !labels_same(&all[k], l))
+			k++;
+		if (k < n)
+			continue;
+		n++;
+		page_put(p, METRIC_FINDING_AGE, now_ns > since_ns ? (double)(now_ns - since_ns) * 1e-9 : 0, l->job,
+			 l->kind, l->class, l->cause, l->severity, l->rank, l->gpu, l->root);
+	}
+	for (; i; i = incidents_next_open(open, i))
+		p->left_out++;
+}
+
+/* Kinds that there were: a series that is there stays, at 0. */
+void write_findings(struct page *p, const struct incidents *open, const struct tally *t, const struct model *m)
+{
+	uint64_t count[FINDING_KIND_MAX][SEVERITY_MAX] = { 0 };
+
+	for (const struct incident *i = incidents_next_open(open, NULL); i; i = incidents_next_open(open, i))
+		count[i->f.kind][i->f.severity]++;
+	for (enum finding_kind k = 0; k < FINDING_KIND_MAX; k++)
+		for (enum severity s = 0; s < SEVERITY_MAX; s++) {
+			if (!t->findings[k][s])
+				continue;
+			page_put(p, METRIC_FINDINGS_OPEN, (double)count[k][s], finding_kind_name(k), severity_name(s));
+			page_put(p, METRIC_FINDINGS, (double)t->findings[k][s], finding_kind_name(k), severity_name(s));
+		}
+	ages_write(p, open, m);
+}
