@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_elf.c - a mapped file that says it is ELF: facts, functions by name, names by offset.
+ * fuzz_elf.c - a mapped file that says it is ELF: facts, functions by name and by class, names by offset.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char *const names[] = { "main", "ncclAllReduce", "environ", "f", "" };
+	static const char *const names[] = { "main", "ncclAllReduce", "environ", "f", "", "_Z*", "N4test5thing[1]" };
 	uint64_t offsets[16];
-	struct elf_symbol symbols[5];
+	struct elf_symbol symbols[7];
 	struct elf_name found[16];
 	struct elf_file *f;
 	char path[32], hex[2 * ELF_BUILD_ID_MAX + 1];
@@ -21,9 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (elf_file_open(fuzz_file(data, size, path), &f))
 		return 0;
 	elf_facts_build_id(elf_file_facts(f), hex);
-	if (elf_file_find(f, names, 5, symbols) < 0)
+	if (elf_file_find(f, names, 7, symbols) < 0)
 		abort();
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 7; i++)
 		if (symbols[i].found && !elf_facts_in_text(elf_file_facts(f), symbols[i].offset))
 			abort();
 	for (int i = 0; i < 16; i++)

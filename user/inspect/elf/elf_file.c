@@ -4,9 +4,8 @@
  * that comes out of the file goes through view() or is refused. Symbols are scanned, not indexed: one pass over
  * libnccl's 12,000 takes less than building a table would, and nothing stays in memory.
  */
-#include "inspect/elf/elf_file.h"
+#include "inspect/elf/elf_private.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,22 +26,6 @@
 #else
 #error "port elf_file.c: machine"
 #endif
-
-struct symtab {
-	const Elf64_Sym *rows;
-	size_t n;
-	const char *names;
-	size_t names_len;           /* names[names_len - 1] is a zero byte */
-	const Elf64_Half *versions; /* of .dynsym: one a row; NULL none */
-};
-
-struct elf_file {
-	const uint8_t *map;
-	size_t size;
-	struct elf_facts facts;
-	struct symtab tabs[2]; /* .dynsym, .symtab */
-	int n_tabs;
-};
 
 /* len bytes at offset, aligned for 8-byte fields, or NULL. */
 static const void *view(const struct elf_file *f, uint64_t offset, uint64_t len, unsigned align)
@@ -150,12 +133,6 @@ static void take_versions(struct elf_file *f, const Elf64_Shdr *s)
 	for (int i = 0; i < f->n_tabs; i++)
 		if (s->sh_size / sizeof(Elf64_Half) == f->tabs[i].n && !f->tabs[i].versions && !f->facts.has_symtab)
 			f->tabs[i].versions = view(f, s->sh_offset, s->sh_size, sizeof(Elf64_Half));
-}
-
-/* An old version of a symbol (name@V, not name@@V), which nothing linked today gets. */
-static bool is_old_version(const struct symtab *t, size_t row)
-{
-	return t->versions && t->versions[row] & 0x8000;
 }
 
 static bool is_debug_info(const struct elf_file *f, const Elf64_Shdr *names, const Elf64_Shdr *s)
@@ -307,7 +284,7 @@ void elf_facts_build_id(const struct elf_facts *facts, char *to)
 		*to = '\0';
 }
 
-static bool vaddr_to_offset(const struct elf_facts *facts, uint64_t vaddr, uint64_t *ret)
+bool elf_vaddr_to_offset(const struct elf_facts *facts, uint64_t vaddr, uint64_t *ret)
 {
 	for (uint32_t i = 0; i < facts->n_text; i++) {
 		const struct elf_text *t = &facts->text[i];
@@ -320,53 +297,13 @@ static bool vaddr_to_offset(const struct elf_facts *facts, uint64_t vaddr, uint6
 	return false;
 }
 
-/* A named function defined here, its place in the file, or NULL. */
-static const char *function_name(const struct elf_file *f, const struct symtab *t, const Elf64_Sym *s,
-				 uint64_t *ret_offset)
+const char *elf_function_name(const struct elf_file *f, const struct symtab *t, const Elf64_Sym *s,
+			      uint64_t *ret_offset)
 {
 	if (ELF64_ST_TYPE(s->st_info) != STT_FUNC || s->st_shndx == SHN_UNDEF || !s->st_name ||
 	    s->st_name >= t->names_len)
 		return NULL;
-	return vaddr_to_offset(&f->facts, s->st_value, ret_offset) ? t->names + s->st_name : NULL;
-}
-
-static int find_in(const struct elf_file *f, const struct symtab *t, const bool first[256], const char *const names[],
-		   size_t n, struct elf_symbol *ret)
-{
-	int found = 0;
-	uint64_t offset = 0;
-
-	for (size_t i = 0; i < t->n; i++) {
-		const Elf64_Sym *s = &t->rows[i];
-
-		/* C++ names all begin with _Z: most of a large table ends here. */
-		if (s->st_name >= t->names_len || !first[(uint8_t)t->names[s->st_name]])
-			continue;
-		const char *name = function_name(f, t, s, &offset);
-
-		for (size_t j = 0; name && j < n; j++)
-			if (!ret[j].found && !is_old_version(t, i) && !strcmp(name, names[j])) {
-				ret[j] = (struct elf_symbol){ true, offset, s->st_value, s->st_size };
-				found++;
-			}
-	}
-	return found;
-}
-
-int elf_file_find(const struct elf_file *f, const char *const names[], size_t n, struct elf_symbol *ret)
-{
-	bool first[256] = { false };
-	int found = 0;
-
-	if (n > ELF_WANTED_MAX)
-		return -E2BIG;
-	memset(ret, 0, n * sizeof(*ret));
-	for (size_t j = 0; j < n; j++)
-		first[(uint8_t)names[j][0]] = true;
-	first[0] = false;
-	for (int i = 0; i < f->n_tabs && (size_t)found < n; i++)
-		found += find_in(f, &f->tabs[i], first, names, n, ret);
-	return found;
+	return elf_vaddr_to_offset(&f->facts, s->st_value, ret_offset) ? t->names + s->st_name : NULL;
 }
 
 struct nearest {
@@ -402,7 +339,7 @@ int elf_file_name(const struct elf_file *f, const uint64_t offsets[], size_t n, 
 	for (int i = 0; i < f->n_tabs; i++)
 		for (size_t k = 0; k < f->tabs[i].n; k++) {
 			const Elf64_Sym *s = &f->tabs[i].rows[k];
-			const char *name = function_name(f, &f->tabs[i], s, &start);
+			const char *name = elf_function_name(f, &f->tabs[i], s, &start);
 
 			for (size_t j = 0; name && j < n; j++)
 				if (start <= offsets[j])

@@ -60,7 +60,10 @@ void elf_file_free(struct elf_file *f);
 /* Valid as long as f. */
 const struct elf_facts *elf_file_facts(const struct elf_file *f);
 /*
- * Looks the names up in .dynsym and .symtab (undefined entries do not count). ret has n entries, all written.
+ * Looks the names up in .dynsym and .symtab (undefined entries do not count). ret has n entries, all written. A name
+ * may be the begin of one ("_ZN5torch8autograd6Engine7execute*": what follows differs between versions), or a virtual
+ * function without a name ("N5torch4NodeE[1]": class as in its type info, slot in its table), which is looked for in
+ * files alone where a wanted C++ function was found.
  * Returns how many were found, or -E2BIG (n > ELF_WANTED_MAX).
  */
 int elf_file_find(const struct elf_file *f, const char *const names[], size_t n, struct elf_symbol *ret);
