@@ -7,6 +7,7 @@
 
 #include "bpf/cookie.h"
 #include "bpf/kernel.bpf.h"
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
 struct {
@@ -46,6 +47,17 @@ static __always_inline __u64 probe_cookie(struct pt_regs *ctx)
 		return bpf_get_attach_cookie(ctx);
 	cookie = bpf_map_lookup_elem(&probe_cookies, &key);
 	return cookie ? *cookie : COOKIE_NONE;
+}
+
+/* From the moment the thread is under seccomp, which is before the collector knows and takes return probes away. */
+static __always_inline bool lacks_returns(__u64 cookie)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	if (cookie & COOKIE_NO_RETURNS)
+		return true;
+	return (cookie & COOKIE_RETURNS_END_BY_SECCOMP) && bpf_core_field_exists(task->seccomp.mode) &&
+	       BPF_CORE_READ(task, seccomp.mode) != 0;
 }
 
 #endif

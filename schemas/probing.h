@@ -25,7 +25,8 @@ enum record_probe_group {
 	RECORD_PROBES_POSTS = 3,
 	RECORD_PROBES_BURST = 4,
 	RECORD_PROBES_EVENTS = 5,
-	RECORD_PROBE_GROUPS = 6,
+	RECORD_PROBES_RANGES = 6,
+	RECORD_PROBE_GROUPS = 7,
 };
 
 enum record_budget_what {

@@ -59,9 +59,11 @@ const char *probe_group_what(enum probe_group group)
 	static const char *const what[PROBE_GROUPS] = {
 		[PROBES_NEEDED] = "operations and waits",
 		[PROBES_EVENTS] = "cuEventRecord and cuStreamWaitEvent",
-		[PROBES_CALLS] = "allocations, loads of code, timed copies and questions for elapsed times",
+		[PROBES_CALLS] =
+			"allocations, loads of code, timed copies, questions for elapsed times, backward and DDP",
 		[PROBES_POLLS] = "cuEventQuery and cuStreamQuery",
 		[PROBES_POSTS] = "RDMA posts and completions",
+		[PROBES_RANGES] = "ranges of PyTorch",
 		[PROBES_BURST] = "launches, asynchronous copies and asynchronous allocations",
 	};
 

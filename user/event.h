@@ -22,6 +22,7 @@
 #include "tracers/nccl/wire/proxy.h"
 #include "tracers/sched/wire/pressure.h"
 #include "tracers/sched/wire/throttle.h"
+#include "tracers/torch/wire/torch.h"
 
 enum event_kind {
 	EV_NONE,
@@ -96,6 +97,7 @@ enum event_kind {
 	EV_SNAPSHOT,      /* snapshot: the model's state, where a stream begins in mid-session (schemas/snapshot.h) */
 	EV_COMM_VANISHED, /* comm_seen: what was sampled is not in the process' memory any more */
 	EV_KNOWN_PHASE,   /* known_phase: what an earlier session learnt of a job's pauses */
+	EV_TORCH,         /* torch: a mark that PyTorch passed */
 };
 
 /* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */
@@ -294,6 +296,7 @@ struct event {
 		struct stack_event stack;
 		struct waits_for wait;
 		struct known_phase_event known_phase;
+		struct torch_mark torch;
 		struct proxy_part
 			proxy; /* flags PROXY_SAMPLE: a sample begins, of n parts that follow; no part itself */
 		struct {

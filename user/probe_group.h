@@ -10,9 +10,18 @@
 
 /* Of a tracer's rows: what is taken from a process that pays too much for its probes
  * (user/session/rules/budget_rules.h). NEEDED: operations, graphs and host waits, which go last and all together.
- * EVENTS: CUDA events, by which streams are joined. POSTS: RDMA posts and completions, which are matched by count and
- * never come back. */
-enum probe_group { PROBES_NEEDED, PROBES_CALLS, PROBES_POLLS, PROBES_POSTS, PROBES_BURST, PROBES_EVENTS, PROBE_GROUPS };
+ * EVENTS: CUDA events, by which streams are joined. RANGES: PyTorch's ranges, which name phases and prove nothing.
+ * POSTS: RDMA posts and completions, which are matched by count and never come back. */
+enum probe_group {
+	PROBES_NEEDED,
+	PROBES_CALLS,
+	PROBES_POLLS,
+	PROBES_POSTS,
+	PROBES_BURST,
+	PROBES_EVENTS,
+	PROBES_RANGES,
+	PROBE_GROUPS
+};
 
 const char *probe_group_what(enum probe_group group); /* "cuEventQuery and cuStreamQuery" */
 

@@ -30,7 +30,8 @@ struct probe {
 	const char *alias;  /* looked for if `symbol` is absent (stripped weak names); NULL none */
 	const char *program;
 	bool at_return; /* left out for targets under seccomp where the kernel implements it by a system call */
-	bool required;  /* absent: the tracer says that it will miss things in this library */
+	const char
+		*shows; /* what is not visible in a library that has no row of this text; NULL: nothing worth saying */
 	enum tier tier;
 	bool placed; /* not found by its name (`symbol` is for people) but by tracer_place() */
 };

@@ -287,17 +287,6 @@ static __always_inline bool emits_at_entry(__u8 what, bool no_returns)
 	return no_returns && (what == CUDA_CAPTURE_BEGINS || what == CUDA_CAPTURE_ENDS || what == CUDA_UPDATES);
 }
 
-/* From the moment the thread is under seccomp, which is before the collector knows and takes return probes away. */
-static __always_inline bool lacks_returns(__u64 cookie)
-{
-	struct task_struct *task = (void *)bpf_get_current_task();
-
-	if (cookie & COOKIE_NO_RETURNS)
-		return true;
-	return (cookie & COOKIE_RETURNS_END_BY_SECCOMP) && bpf_core_field_exists(task->seccomp.mode) &&
-	       BPF_CORE_READ(task, seccomp.mode) != 0;
-}
-
 SEC("uprobe.multi")
 int cuda_enter(struct pt_regs *ctx)
 {

@@ -17,7 +17,7 @@ static const struct {
 	const char *file, *what;
 } bypasses[] = {
 	{ "/libuct_ib", "UCX posts to mlx5 devices directly" },
-	{ "ibgda", "NVSHMEM's IBGDA posts from the GPU" },
+	{ "_ibgda", "NVSHMEM's IBGDA posts from the GPU" },
 	{ "/libdoca_", "DOCA posts by itself (DevX, GPUNetIO)" },
 	{ "/libdpdk", "DPDK posts by itself" },
 };

@@ -231,6 +231,29 @@ static bool shared_waits(struct loader *l, struct lib_probes *lib, const struct 
 	return true;
 }
 
+struct file_of {
+	const struct loader *l;
+	const struct target_file *file;
+};
+
+static bool row_defined(void *arg, const struct probe *row)
+{
+	const struct file_of *f = arg;
+
+	return target_file_symbol(f->l->cfg.targets, f->file, row->symbol);
+}
+
+/* Once for a file and group, not for each process that maps it. */
+static void unseen_note(struct loader *l, const struct target_file *file, struct lib_probes *lib,
+			struct attach_note *note)
+{
+	struct file_of f = { l, file };
+
+	if (!lib->unseen_said)
+		probe_rows_unseen(lib->tracer, 1u << lib->group, row_defined, &f, note->unseen, sizeof(note->unseen));
+	lib->unseen_said = true;
+}
+
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
 		      const struct target_lib *lib, enum probe_group group, enum tier upto, struct attach_note *note)
 {
@@ -247,6 +270,8 @@ int loader_attach_lib(struct loader *l, const struct tracer *t, const struct tar
 	if (lib->file->fd < 0)
 		return lib->file->error ? lib->file->error : -EBADF;
 	lib_id = lib_get(l, t, proc, lib->file, group, upto);
+	if (lib_id >= 0)
+		unseen_note(l, lib->file, &l->libs[lib_id], note);
 	if (lib_id >= 0 && group != PROBES_NEEDED && !l->libs[lib_id].n_found)
 		return 0; /* the library has none of these functions */
 	if (lib_id < 0)

@@ -82,7 +82,9 @@ struct attach_note {
 	bool waits;         /* nothing was attached: try again */
 	const struct target_proc *other; /* another user's process that maps it, and would pay: it waits for that */
 	uint32_t crowd;                  /* user with more processes than are scanned, that map it: it waits for that */
-	bool more;                       /* not all were attached, as each takes milliseconds here: call again soon */
+	char unseen[256]; /* what is not visible of this library for want of its functions; "" nothing, or said before
+			   */
+	bool more;        /* not all were attached, as each takes milliseconds here: call again soon */
 };
 /* Starts a time slice: where probes are attached one by one, attaches take 10 ms at most, so that urgent work gets its
  * turn. */

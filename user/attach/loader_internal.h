@@ -48,7 +48,7 @@ struct lib_probes {              /* a library as one tracer sees it: this very f
 	uint8_t *classes;             /* the same: enum hit_class of each */
 	uint32_t n_found, n_attached; /* n_attached: rows of `attached` */
 	uint64_t price_ns;            /* time that one probe on it cost the attach; 0 not known */
-	bool crowd_said, shared_said;
+	bool crowd_said, shared_said, unseen_said;
 	size_t n_ambiguous;      /* functions left out because others share their address; 0 after it was reported */
 	uint64_t waits_since_ns; /* waits for a lock since then; 0: does not wait */
 	bool wait_logged;

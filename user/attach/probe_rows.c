@@ -43,7 +43,8 @@ enum tier probe_group_tier(enum probe_group group)
 
 const char *probe_group_name(enum probe_group group)
 {
-	static const char *const names[PROBE_GROUPS] = { "needed", "calls", "polls", "posts", "burst", "events" };
+	static const char *const names[PROBE_GROUPS] = { "needed", "calls",  "polls", "posts",
+							 "burst",  "events", "ranges" };
 
 	return names[group];
 }
@@ -104,6 +105,29 @@ size_t probe_rows_pick(const struct tracer *t, enum tier upto, uint32_t groups, 
 		n += symbols[i].found;
 	}
 	return n;
+}
+
+/* Of the rows that show it, any that is there, or an earlier one by which it was judged. */
+static bool is_seen(const struct tracer *t, size_t row, bool (*defined)(void *arg, const struct probe *row), void *arg)
+{
+	for (size_t i = 0; i < t->n_probes; i++) {
+		const struct probe *p = &t->probes[i];
+
+		if (p->shows && !strcmp(p->shows, t->probes[row].shows) && (i < row || defined(arg, p)))
+			return true;
+	}
+	return false;
+}
+
+void probe_rows_unseen(const struct tracer *t, uint32_t groups, bool (*defined)(void *arg, const struct probe *row),
+		       void *arg, char *to, size_t size)
+{
+	size_t at = 0;
+
+	*to = '\0';
+	for (size_t i = 0; i < t->n_probes && at < size; i++)
+		if (t->probes[i].shows && in_groups(t, i, groups) && !is_seen(t, i, defined, arg))
+			at += snprintf(to + at, size - at, "%s%s", at ? ", " : "", t->probes[i].shows);
 }
 
 static void row_print(const struct tracer *t, size_t row, const char *symbol, bool json)

@@ -19,6 +19,10 @@ const char *probe_group_name(enum probe_group group); /* "polls" */
  * because a different function shares their address. */
 size_t probe_rows_pick(const struct tracer *t, enum tier upto, uint32_t groups, struct elf_symbol *symbols,
 		       size_t *ret_ambiguous);
+/* What is not visible of a library for want of its functions, of rows of `groups` (a bit each): "ends of ranges,
+ * backward", or "". `defined`: the row's place in the file, as the caller knows it. */
+void probe_rows_unseen(const struct tracer *t, uint32_t groups, bool (*defined)(void *arg, const struct probe *row),
+		       void *arg, char *to, size_t size);
 const char *tier_name(enum tier tier); /* "trace" */
 /* 0, -ENOENT no such tier. */
 int tier_parse(const char *name, enum tier *ret);

@@ -203,9 +203,9 @@ static void row_print(const struct ps_rank *row)
 }
 
 /* With --verbose: who says that it is that rank, and what of it would be probed. */
-static void details_print(const struct target_proc *p)
+static void details_print(const struct target_set *set, const struct target_proc *p)
 {
-	char tracers[64], source[24];
+	char tracers[64], source[24], unseen[256];
 
 	source_text(p, source, sizeof(source));
 	foreign_print("         %s: local %d, world %d (%s)", p->name, p->local_rank, p->world_size, source);
@@ -219,10 +219,13 @@ static void details_print(const struct target_proc *p)
 		elf_facts_build_id(&p->libs[i].file->facts, id);
 		foreign_print("         %-10s %.12s%s %s\n", tracers, id, p->libs[i].deleted ? " (deleted)" : "",
 			      p->libs[i].path);
+		target_unseen_text(set, p->libs[i].file, unseen, sizeof(unseen));
+		if (*unseen)
+			foreign_print("         not visible: %s\n", unseen);
 	}
 }
 
-static void rows_print(const struct ps_rank *rows, size_t n)
+static void rows_print(const struct target_set *set, const struct ps_rank *rows, size_t n)
 {
 	if (n)
 		foreign_print(TITLE, "RANK", "PID", "GPU", "STATE", "STEPS/S", "COLL/S", "JOB  NOTE");
@@ -231,7 +234,7 @@ static void rows_print(const struct ps_rank *rows, size_t n)
 			continue;
 		row_print(&rows[i]);
 		if (log_verbose)
-			details_print(rows[i].proc);
+			details_print(set, rows[i].proc);
 	}
 }
 
@@ -346,7 +349,7 @@ static int list_print(struct reader *reader, struct target_set *set, bool json)
 	for (size_t i = 0; json && i < n; i++)
 		row_print_json(&rows[i]);
 	if (!json)
-		rows_print(rows, n);
+		rows_print(set, rows, n);
 	ps_ranks_free(rows, n);
 	return ps_end(n);
 }

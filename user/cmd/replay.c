@@ -33,7 +33,8 @@ static const struct argp_option replay_options[] = {
 	  HELP_OUTPUT },
 	{ "json", 'j', 0, 0, "findings as JSON lines on standard output", HELP_OUTPUT },
 	{ "ops", 'O', 0, 0, "instead of the findings, every operation as a JSON line", HELP_OUTPUT },
-	{ "steps", 'S', 0, 0, "instead of the findings, each rank's iteration clock as a JSON line", HELP_OUTPUT },
+	{ "steps", 'S', 0, 0, "instead of the findings, each step of each rank with its phases, and each rank's iteration clock, as "
+	  "JSON lines", HELP_OUTPUT },
 	{ "qps", 'Q', 0, 0, "instead of the findings, each RDMA queue pair as a JSON line", HELP_OUTPUT },
 	{ "fail-on", OPT_FAIL_ON, "SEVERITY", 0, FAIL_ON_HELP " (critical)", HELP_MESSAGES },
 	{ "quiet", 'q', 0, 0, "only errors and warnings on standard error", HELP_MESSAGES },
@@ -75,7 +76,7 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 
 static const char *sink_of(const struct replay_args *a)
 {
-	return a->ops ? "ops" : a->json ? "json" : a->steps || a->qps ? NULL : "terminal";
+	return a->ops ? "ops" : a->json ? "json" : a->steps ? "steps" : a->qps ? NULL : "terminal";
 }
 
 static const char *shown(const struct replay_args *a)

@@ -60,6 +60,8 @@ static int clock_apply(struct model *m, const struct event *e)
 static int loss_apply(struct model *m, const struct event *e)
 {
 	m->lost += e->loss.lost;
+	for (struct proc *p = m->procs; p && e->loss.lost && e->loss.class == LOSS_NORMAL; p = p->next)
+		phases_reset(proc_own(p));
 	if (e->loss.lost && e->loss.class != LOSS_BULK) /* no verdict rests on what the burst tier sees */
 		m->last_loss_ns = e->ts_ns;
 	return 0;
@@ -110,6 +112,16 @@ static int known_phase_apply(struct model *m, const struct event *e)
 	return known_phases_put(&m->known_phases, &e->known_phase);
 }
 
+static int wait_end_apply(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
+	int err = stream_apply(m, e);
+
+	if (p)
+		phases_waited(p, e);
+	return err;
+}
+
 static int nothing_apply(struct model *m, const struct event *e)
 {
 	(void)m;
@@ -139,7 +151,7 @@ static apply_fn *const apply_table[] = {
 	[EV_GROUP_START] = op_apply,
 	[EV_GROUP_END] = op_apply,
 	[EV_SYNC_BEGIN] = stream_apply,
-	[EV_SYNC_END] = stream_apply,
+	[EV_SYNC_END] = wait_end_apply,
 	[EV_CUDA_EVENT] = stream_apply,
 	[EV_CUDA_EVENT_WAIT] = stream_apply,
 	[EV_CUDA_EVENT_QUERY] = stream_apply,
@@ -190,6 +202,7 @@ static apply_fn *const apply_table[] = {
 	[EV_WAIT] = proc_apply,
 	[EV_NODE] = node_apply,
 	[EV_KNOWN_PHASE] = known_phase_apply,
+	[EV_TORCH] = phases_apply,
 };
 
 static void given_free(struct model_state *st)
@@ -205,12 +218,14 @@ static void given_free(struct model_state *st)
 /* What only a probe in the process shows. */
 static bool from_probe(enum event_kind kind)
 {
-	return (kind >= EV_COMM_INIT && kind <= EV_CUDA_EVENT_QUERY) || (kind >= EV_CALL && kind <= EV_CAPTURE);
+	return kind == EV_TORCH || (kind >= EV_COMM_INIT && kind <= EV_CUDA_EVENT_QUERY) ||
+	       (kind >= EV_CALL && kind <= EV_CAPTURE);
 }
 
 int model_apply(struct model *m, const struct event *e)
 {
 	given_free(m->state);
+	m->state->has_step_done = false;
 	if ((unsigned int)e->kind >= sizeof(apply_table) / sizeof(apply_table[0]) || !apply_table[e->kind])
 		return -EINVAL;
 	m->n_events++;

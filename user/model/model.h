@@ -24,6 +24,7 @@
 #include "job/parallel.h"
 #include "model/node.h"
 #include "model/outside.h"
+#include "model/phases.h"
 
 #define MODEL_OPS_KEPT 4096
 #define MODEL_MEMBERS_MAX 1024 /* communicators of one process, those that are over and not forgotten yet included */
@@ -122,6 +123,7 @@ struct proc {
 	uint64_t sampled_ns;      /* its communicators, from outside, the last time; 0 never */
 	uint32_t sample_rounds;   /* how often */
 	struct counter *counters; /* the newest of each name */
+	bool has_phases;          /* its steps have phases, and are counted by them: model_step_done() */
 };
 
 /* SEQ_GRAPH: collectives that ran in a graph launch (NCCL's counters leave these out). P2P: struct p2p_seq. */
@@ -338,6 +340,9 @@ int model_apply(struct model *m, const struct event *e);
 /* Operations whose end became known (or, after EV_STOP, never will) since the last call, oldest first; NULL when
  * drained. The pointer is valid until the next model_apply(). */
 const struct op *model_next_ended(struct model *m);
+
+/* The step that ended by the newest event; NULL: none did. Valid until the next model_apply(). */
+const struct step_done *model_step_done(const struct model *m);
 
 const struct proc *model_proc(const struct model *m, uint64_t proc);        /* by proc_key() */
 const struct counter *proc_counter(const struct proc *p, const char *name); /* NULL: no such value was reported */

@@ -143,6 +143,7 @@ static void proc_reset(struct model *m, struct proc_own *p)
 		mb->n_pending = 0;
 	}
 	streams_free(p);
+	phases_free(p);
 	for (struct task *t = p->p.tasks; t; t = t->next) {
 		((struct task_own *)t)->n_pending = 0;
 		((struct task_own *)t)->group_begin_ns = 0;
@@ -176,6 +177,7 @@ static void proc_unprobe(struct model *m, struct proc_own *p)
 		((struct task_own *)t)->group_begin_ns = 0;
 	}
 	comm_inits_forget_proc(m, &p->p);
+	phases_reset(p);
 	if (called)
 		streams_free(p);
 }
@@ -220,6 +222,8 @@ static int budget_note(struct model *m, const struct event *e)
 		proc_unprobe(m, p);
 	if (gone >> PROBES_EVENTS & 1)
 		cuda_events_forget(p);
+	if (changed & (1u << PROBES_CALLS | 1u << PROBES_RANGES))
+		phases_reset(p);
 	if (changed >> PROBES_CALLS & 1)
 		calls_shed(p, e->ts_ns);
 	if (changed >> PROBES_NEEDED & 1)
@@ -235,6 +239,7 @@ void proc_free(struct proc_own *p)
 
 	proc_leave(p);
 	streams_free(p);
+	phases_free(p);
 	counters_free(&p->p);
 	HASH_ITER (hh, p->tasks, t, next) {
 		task_free(p, t);

@@ -161,7 +161,8 @@ struct proc_own {
 	uint64_t steps_found_n;   /* when the period was found */
 	uint64_t steps_from_n;    /* history before does not count: the period broke there */
 	uint64_t steps_searched_n;
-	size_t steps_base; /* period of the signatures; period_ops is a multiple of it */
+	struct phases *phases; /* NULL: no mark of PyTorch came */
+	size_t steps_base;     /* period of the signatures; period_ops is a multiple of it */
 	UT_hash_handle hh;
 };
 
@@ -216,6 +217,8 @@ struct model_state {
 	size_t n_taken;
 	struct qp_state qp;
 	struct jobs *jobs;
+	struct step_done step_done; /* of the newest event, if it has one */
+	bool has_step_done;
 	bool jobs_stale; /* processes or communicators changed since jobs_tick() */
 };
 
@@ -360,6 +363,12 @@ void reap_died(struct model *m);
 /* snapshot.c */
 int snapshot_apply(struct model *m, const struct event *e); /* SNAPSHOT */
 void snapshot_free(struct model_state *st);                 /* the numbers of captured work */
+
+/* phases.c */
+int phases_apply(struct model *m, const struct event *e);      /* TORCH */
+void phases_waited(struct proc_own *p, const struct event *e); /* SYNC_END, after its streams know */
+void phases_reset(struct proc_own *p);                         /* marks were missed: the present step is not known */
+void phases_free(struct proc_own *p);
 
 /* steps.c */
 int steps_tick(struct model *m, struct proc_own *p);

@@ -105,7 +105,8 @@ _Static_assert((int)RECORD_PROBES_CALLS == PROBES_CALLS && (int)RECORD_PROBES_PO
 		       (int)RECORD_PROBES_POSTS == PROBES_POSTS && (int)RECORD_PROBES_BURST == PROBES_BURST &&
 		       (int)RECORD_PROBE_GROUPS == PROBE_GROUPS && (int)RECORD_BUDGET_SHED == BUDGET_SHED &&
 		       (int)RECORD_BUDGET_BACK == BUDGET_BACK && (int)RECORD_BUDGET_KEPT == BUDGET_KEPT &&
-		       (int)RECORD_BUDGET_WATCH == BUDGET_WATCH && (int)RECORD_PROBES_EVENTS == PROBES_EVENTS,
+		       (int)RECORD_BUDGET_WATCH == BUDGET_WATCH && (int)RECORD_PROBES_EVENTS == PROBES_EVENTS &&
+		       (int)RECORD_PROBES_RANGES == PROBES_RANGES,
 	       "probe_group.h numbers as schemas/probing.h");
 
 static int decode_tier(const struct wire_hdr *rec, struct intern *strings, struct event *e)

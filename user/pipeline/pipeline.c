@@ -175,6 +175,14 @@ static void ops_hand_out(struct pipeline *p)
 		EACH_SINK(p, op, op, p->model);
 }
 
+static void step_hand_out(struct pipeline *p)
+{
+	const struct step_done *s = model_step_done(p->model);
+
+	if (s)
+		EACH_SINK(p, step, s, p->model);
+}
+
 /* A host that was halted (a guest that was paused), or a session that was: by the clock all ranks waited for as long,
  * and no rank is to blame. What was open stays open; an autopsy's few ticks are no clock. */
 static bool is_settling(struct pipeline *p)
@@ -246,6 +254,7 @@ static int event_feed(struct pipeline *p, struct event *e)
 		return err;
 	EACH_SINK(p, event, e, p->model);
 	ops_hand_out(p);
+	step_hand_out(p);
 	return e->kind == EV_TICK ? tick(p) : 0;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/probe_rows.h"
 #include "source.h"
 #include "session/targets.h"
 #include "inspect/discover/discover.h"
@@ -59,4 +60,27 @@ const struct target_filter *session_target_filters(size_t *ret_n)
 	}
 	*ret_n = n;
 	return filters;
+}
+
+struct file_of {
+	const struct target_set *set;
+	const struct target_file *file;
+};
+
+static bool row_defined(void *arg, const struct probe *row)
+{
+	const struct file_of *f = arg;
+
+	return target_file_symbol(f->set, f->file, row->symbol);
+}
+
+void target_unseen_text(const struct target_set *set, const struct target_file *file, char *to, size_t size)
+{
+	struct file_of f = { set, file };
+	const struct source *s = NULL;
+
+	*to = '\0';
+	while (!*to && (s = source_next_tracer(s)))
+		if (file->tracers & 1u << s->live->tracer->id)
+			probe_rows_unseen(s->live->tracer, ~0u, row_defined, &f, to, size);
 }

@@ -59,5 +59,8 @@ uint32_t session_targets_seen(const struct session_targets *t);
 /* The filters of all tracers' probe rows for a target set; static storage. */
 struct target_filter;
 const struct target_filter *session_target_filters(size_t *ret_n);
+/* What is not visible of a file for want of functions that its tracer knows: "ends of ranges"; "" nothing. */
+struct target_file;
+void target_unseen_text(const struct target_set *set, const struct target_file *file, char *to, size_t size);
 
 #endif

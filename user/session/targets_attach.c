@@ -55,6 +55,8 @@ static bool lib_attach(struct session_targets *t, struct traced *traced, const s
 			attach_crowd_say(lib->path, note.crowd);
 		if (note.holder)
 			attach_wait_say(lib->path, note.holder);
+		if (*note.unseen)
+			log_info("%s: not visible: %s", lib->path, note.unseen);
 		if (note.n_ambiguous)
 			log_warn("%s: %zu functions of '%s' share an address with others and are indistinguishable; "
 				 "their calls stay invisible",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sink.h - a sink shows what the pipeline found. One file a sink and one line in sinks.def. A sink sees events,
- * operations once their end is known, and incidents; it never sees a tracer's record and never talks back.
+ * operations once their end is known, steps as they end, and incidents; it never sees a tracer's record and never talks
+ * back.
  */
 #ifndef RANKTRACE_SINK_H
 #define RANKTRACE_SINK_H
@@ -21,6 +22,7 @@ struct sink_class {
 	 * stays readable). */
 	int (*event)(struct sink *s, const struct event *e, const struct model *m);
 	int (*op)(struct sink *s, const struct op *op, const struct model *m);
+	int (*step)(struct sink *s, const struct step_done *step, const struct model *m);
 	int (*incident)(struct sink *s, const struct incident *i, const struct model *m);
 	int (*flush)(struct sink *s);
 	int (*close)(struct sink *s, const struct model *m); /* frees it, also on error */

@@ -201,6 +201,17 @@ static int perfetto_op(struct sink *base, const struct op *op, const struct mode
 	return err ? err : trace_flush_due(&p->file, m->now_ns);
 }
 
+static int perfetto_step(struct sink *base, const struct step_done *s, const struct model *m)
+{
+	struct perfetto_sink *p = (struct perfetto_sink *)base;
+
+	if (p->file.err)
+		return 0;
+	perfetto_start(p, m, s->begin_ns);
+	step_done_draw(p, s, m);
+	return trace_flush_due(&p->file, m->now_ns);
+}
+
 static int perfetto_incident(struct sink *base, const struct incident *i, const struct model *m)
 {
 	struct perfetto_sink *p = (struct perfetto_sink *)base;
@@ -245,6 +256,7 @@ const struct sink_class sink_perfetto = {
 	.open = perfetto_open,
 	.event = perfetto_event,
 	.op = perfetto_op,
+	.step = perfetto_step,
 	.incident = perfetto_incident,
 	.flush = perfetto_flush,
 	.close = perfetto_close,

@@ -219,6 +219,8 @@ void threads_free(struct perfetto_sink *p);
 
 /* perfetto_step.c: the operation may begin an iteration of its rank; the one before is drawn then. */
 void step_add(struct perfetto_sink *p, const struct op *op, const struct model *m);
+/* A step that the model knows with its phases. */
+void step_done_draw(struct perfetto_sink *p, const struct step_done *s, const struct model *m);
 void steps_finish(struct perfetto_sink *p); /* what is held of a clock that has not broken */
 
 /* perfetto_call.c. 0 or -ENOMEM. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * perfetto_step.c - the iterations of each rank, by the model's clock: from the call that begins one to the call that
- * begins the next. A young clock may take the layers of a step for steps, so what it says is held until it has proved
- * itself; of a clock that was a mistake, or lost a beat, nothing is drawn.
+ * perfetto_step.c - the steps of each rank. Where PyTorch's marks show them, with the phases inside. Elsewhere by the
+ * model's iteration clock: from the call that begins one to the call that begins the next. A young clock may take the
+ * layers of a step for steps, so what it says is held until it has proved itself; of a clock that was a mistake, or
+ * lost a beat, nothing is drawn.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,7 +76,7 @@ void step_add(struct perfetto_sink *p, const struct op *op, const struct model *
 	struct step_clock *c;
 	struct track *t;
 
-	if (!s || !s->period_ops || proc->leader != proc || (proc->rank < 0 && !proc->shared) ||
+	if (proc->has_phases || !s || !s->period_ops || proc->leader != proc || (proc->rank < 0 && !proc->shared) ||
 	    op->nth % s->period_ops != s->phase)
 		return;
 	t = process_child_track(p, m, TRACK_KIND_SPANS, proc->key, STEPS);
@@ -85,4 +86,36 @@ void step_add(struct perfetto_sink *p, const struct op *op, const struct model *
 	c->begins[c->n++] = (struct step_begin){ op->nth, op->call_ns };
 	if (s->n * s->period_ops >= PROVED_OPS || c->n == PROVED_OPS + 2)
 		held_draw(p, t);
+}
+
+static void part_draw(struct perfetto_sink *p, uint64_t lane, const struct step_part *part)
+{
+	event_open(&p->file, TYPE_SLICE_BEGIN, lane, part->begin_ns, STEPS, NULL);
+	event_title(&p->file, step_phase_name(part->phase));
+	event_close(&p->file);
+	slice_end(&p->file, lane, part->end_ns);
+}
+
+void step_done_draw(struct perfetto_sink *p, const struct step_done *s, const struct model *m)
+{
+	struct track *t = process_child_track(p, m, TRACK_KIND_SPANS, s->proc->key, STEPS);
+	uint64_t begin_ns = s->begin_ns, end_ns = s->end_ns, lane;
+	char title[32];
+	bool cut;
+
+	if (!t)
+		return;
+	lane = track_lane(p, t, STEP_LANES_MAX, &begin_ns, &end_ns, &cut);
+	snprintf(title, sizeof(title), "step %" PRIu64, s->number);
+	event_open(&p->file, TYPE_SLICE_BEGIN, lane, begin_ns, STEPS, NULL);
+	event_title(&p->file, title);
+	event_u64(&p->file, "backwards", s->n_backward);
+	event_u64(&p->file, "operations", s->n_ops);
+	event_u64(&p->file, "gpu_wait_us", s->gpu_wait_ns / 1000);
+	event_u64(&p->file, "exposed_most_us", s->exposed_most_ns / 1000);
+	event_close(&p->file);
+	for (int i = 0; i < s->n_parts; i++)
+		if (s->parts[i].begin_ns >= begin_ns && s->parts[i].end_ns <= end_ns)
+			part_draw(p, lane, &s->parts[i]);
+	slice_end(&p->file, lane, end_ns);
 }

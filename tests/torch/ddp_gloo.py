@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of a DDP job over gloo that writes down when each of its phases began and ended, as its own clock says.
+
+ddp_gloo.py LOG STEPS WORKERS SEED, RANK and so on in the environment. PyTorch 1.13's record_function calls an older
+function than 2.0 to 2.11 do; here it enters ranges as those do, in the same places."""
+import json
+import os
+import random
+import resource
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.autograd import profiler
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+LOG, STEPS, WORKERS, SEED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+RANK = int(os.environ["RANK"])
+WIDTH, BATCH, EVERY = 256, 16, 7  # each EVERY-th step has two micro-batches, and after the next one is an evaluation
+
+
+def enter(self):
+    self.record = torch.ops.profiler._record_function_enter_new(self.name, self.args)
+    return self
+
+
+def leave(self, *_):
+    torch.ops.profiler._record_function_exit._RecordFunction(self.record)
+
+
+if torch.__version__.startswith("1."):
+    profiler.record_function.__enter__ = enter
+    profiler.record_function.__exit__ = leave
+
+
+class Samples(Dataset):
+    """Some samples take long to load."""
+
+    def __len__(self):
+        return 100000
+
+    def __getitem__(self, i):
+        time.sleep(0.0002 + (0.006 if i % 67 == 0 else 0))
+        return torch.full((WIDTH,), i * 1e-5), i % 10
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers = [torch.nn.Linear(WIDTH, WIDTH) for _ in range(4)]
+        self.layers = torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, 10))
+        self.pause_s = 0.0
+
+    def forward(self, x):
+        time.sleep(self.pause_s)
+        return self.layers(x)
+
+
+class Stamps:
+    """Phases of a step; where the thread lost its CPU in one, the stamp may be late by as long as that took."""
+
+    def __init__(self):
+        self.now()
+        self.step_ns = self.ns
+        self.ns_of, self.preempted = {}, {}
+
+    def now(self):
+        self.preemptions = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+        self.ns = time.monotonic_ns()
+
+    def take(self, phase):
+        """What passed since the last stamp was `phase`; None: in none."""
+        before, preemptions = self.ns, self.preemptions
+        self.now()
+        if phase:
+            self.ns_of[phase] = self.ns_of.get(phase, 0) + self.ns - before
+            self.preempted[phase] = self.preempted.get(phase, False) or self.preemptions > preemptions
+
+    def line(self, kind):
+        return {"rank": RANK, "kind": kind, "begin_ns": self.step_ns, "end_ns": self.ns, "phases": self.ns_of,
+                "preempted": self.preempted}
+
+
+def evaluation(batches, model):
+    """One batch of an evaluation: no backward."""
+    s = Stamps()
+    x, _ = next(batches)
+    s.take("data_wait")
+    with torch.no_grad():
+        model(x)
+    s.take("forward")
+    return s
+
+
+def training(batches, model, optimizer, micro_batches, rng):
+    s = Stamps()
+    for micro in range(micro_batches):
+        x, y = next(batches)
+        s.take("data_wait")
+        if micro == 0:
+            optimizer.zero_grad()
+            s.take("optimizer")
+        model.module.pause_s = rng.choice((0, 0, 0.003, 0.009))
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        s.take("forward")
+        loss.backward()
+        s.take("backward")
+    time.sleep(rng.choice((0, 0.002)))
+    s.take(None)
+    with profiler.record_function("clipping, by the script"):
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    s.take(None)
+    optimizer.step()
+    s.take("optimizer")
+    return s
+
+
+def main():
+    rng = random.Random(SEED + RANK)
+    torch.set_num_threads(1)
+    torch.manual_seed(SEED)
+    dist.init_process_group("gloo")
+    model = DistributedDataParallel(Net())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    batches = iter(DataLoader(Samples(), batch_size=BATCH, num_workers=WORKERS))
+    with open(LOG, "w") as log:
+        for step in range(STEPS):
+            s = training(batches, model, optimizer, 2 if step % EVERY == EVERY - 1 else 1, rng)
+            s.now()
+            log.write(json.dumps(s.line("training")) + "\n")
+            if step % EVERY == 0:
+                s = evaluation(batches, model)
+                log.write(json.dumps(s.line("evaluation")) + "\n")
+    dist.barrier()
+    os._exit(0)  # the workers of the loader may take seconds to end
+
+
+main()

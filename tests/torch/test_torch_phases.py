@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+# runs alone: the phases of two ranks are compared with the ranks' own clocks, to the millisecond
+"""Real PyTorch without a GPU: DDP over gloo, two ranks, a DataLoader with and without workers. Every phase of every step
+from the second on is as long as the script's own stamps say, within 1 ms + 1 %, also where ranktrace comes later. Where
+a thread lost its CPU between stamp and mark, the two differ by that, so such a phase is not compared. Hits are few."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(1, sys.path[0] + "/../aid")
+import job
+
+PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
+HERE = os.path.dirname(os.path.abspath(__file__))
+RANKS, STEPS = 2, 50
+HITS_MOST = 30  # of a step and rank, as the issue has it
+PHASES = ("data_wait", "forward", "backward", "optimizer")
+
+job.need_root()
+rng, seed = job.seed()
+if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode:
+    job.skip("no PyTorch here: apt-get install python3-torch")
+
+
+def ranks_start(folder, workers, steps):
+    env = dict(os.environ, OMP_NUM_THREADS="1", WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1",
+               MASTER_PORT=str(rng.randrange(20000, 32000)), PYTHONDONTWRITEBYTECODE="1")
+    return [[PYTHON, f"{HERE}/ddp_gloo.py", f"{folder}/{rank}.log", str(steps), str(workers), str(seed)]
+            for rank in range(RANKS)], env
+
+
+def under_record(folder, workers, steps):
+    """ranktrace starts the job."""
+    argvs, env = ranks_start(folder, workers, steps)
+    shell = "".join(f"RANK={r} LOCAL_RANK={r} {' '.join(argv)} & " for r, argv in enumerate(argvs)) + "wait"
+    out = subprocess.run([job.RANKTRACE, "record", "-v", "-o", f"{folder}/f.rtr", "-o", f"{folder}/f.pftrace", "--",
+                          "sh", "-c", shell], env=env, capture_output=True, text=True, timeout=120)
+    job.check(out.returncode == 0, f"record ended with {out.returncode}: {out.stderr}")
+    return out.stderr
+
+
+def attached_later(folder, workers, steps):
+    """The job runs already."""
+    argvs, env = ranks_start(folder, workers, steps)
+    ranks = [subprocess.Popen(argv, env=dict(env, RANK=str(r), LOCAL_RANK=str(r))) for r, argv in enumerate(argvs)]
+    try:
+        while not all(job.lines(f"{folder}/{r}.log") for r in range(RANKS)):
+            job.check(all(p.poll() is None for p in ranks), "a rank ended before its first step")
+        out = subprocess.run([job.RANKTRACE, "ps", "-v", "--json"], capture_output=True, text=True)
+        seen = {p["pid"]: p for p in map(json.loads, out.stdout.splitlines())}
+        job.check(all(seen.get(p.pid, {}).get("rank") == r for r, p in enumerate(ranks)),
+                  f"ps does not have the ranks of a job without NCCL: {out.stdout}")
+        with open(f"{folder}/stderr", "w") as err:
+            tracer = subprocess.Popen([job.RANKTRACE, "record", "-v", "-o", f"{folder}/f.rtr",
+                                       *(f"--pid={p.pid}" for p in ranks)], stderr=err)
+        for p in ranks:
+            job.check(p.wait(120) == 0, "a rank failed")
+        tracer.wait(60)
+    finally:
+        for p in ranks:
+            p.kill()
+    with open(f"{folder}/stderr") as f:
+        return f.read()
+
+
+def replayed(folder):
+    out = subprocess.run([job.RANKTRACE, "replay", "-q", "--steps", f"{folder}/f.rtr"], capture_output=True, text=True)
+    job.check(out.returncode in (0, 1), out.stderr)
+    return [line for line in map(json.loads, out.stdout.splitlines()) if "step" in line]
+
+
+def is_near(a_ns, b_ns):
+    return abs(a_ns - b_ns) <= 1_000_000 + b_ns // 100
+
+
+def rank_compare(truth, steps, from_start):
+    """How many phases were compared. The script's steps in order; the tracer's begin a little later, where the next
+    batch is asked for."""
+    steps = {i: s for s in steps for i, t in enumerate(truth) if abs(s["begin_ns"] - t["begin_ns"]) < 5_000_000}
+    missing = [i for i in range(1 if from_start else min(steps, default=0), len(truth) - 1) if i not in steps]
+    job.check(steps and not missing, f"no such step was seen: {missing} of {len(truth)}")
+    n = 0
+    for i, s in steps.items():
+        t = truth[i]
+        job.check((t["kind"] == "training") == (s["backwards"] > 0), f"{t} is not {s}")
+        job.check(s["forward_by"] == "mark" and s["backward_end"] == "return", f"seen by guesses: {s}")
+        for phase in PHASES:
+            if t["preempted"].get(phase):
+                continue
+            n += 1
+            job.check(is_near(s[phase + "_ns"], t["phases"].get(phase, 0)),
+                      f"{phase} of step {i}: {s[phase + '_ns'] / 1e6:.2f} ms, by the script "
+                      f"{t['phases'].get(phase, 0) / 1e6:.2f} ms: {s}")
+    return n
+
+
+def hits_per_step(stderr, n_steps):
+    line = next(line for line in stderr.splitlines() if " probe hits of " in line)
+    return int(line.split()[1]) / n_steps
+
+
+def case(name, run, workers, steps, from_start):
+    folder = tempfile.mkdtemp(prefix=f"ranktrace-torch-{name}-")
+    job.dirs.append(folder)
+    stderr = run(folder, workers, steps)
+    seen, compared, total = replayed(folder), 0, 0
+    for rank in range(RANKS):
+        truth = job.lines(f"{folder}/{rank}.log")
+        compared += rank_compare(truth, [s for s in seen if s["rank"] == rank], from_start)
+        total += len(truth)
+    hits = hits_per_step(stderr, total)
+    print(f"{name}: {len(seen)} steps of {total}, {compared} phases compared, {hits:.1f} hits a step", flush=True)
+    job.check(compared >= 2 * len(seen), f"only {compared} phases could be compared")
+    job.check(hits <= HITS_MOST, f"{hits} hits a step and rank")
+    job.check("not visible" not in stderr, f"all of PyTorch 1.13 is visible: {stderr}")
+    return folder
+
+
+def timeline_check(folder):
+    """Phases lie inside their steps, on the track of steps."""
+    decode = subprocess.run(["protoc", "--decode=perfetto.protos.Trace", "-Ischemas", "perfetto.proto"],
+                            stdin=open(f"{folder}/f.pftrace", "rb"), capture_output=True, text=True)
+    job.check(decode.returncode == 0, decode.stderr)
+    names = [line.split('"')[1] for line in decode.stdout.splitlines() if line.strip().startswith("name: \"")]
+    job.check(all(names.count(phase) > RANKS * STEPS / 2 for phase in PHASES) and "step 1" in names,
+              f"phases are not on the timeline: {[(p, names.count(p)) for p in PHASES]}")
+
+
+timeline_check(case("started", under_record, 0, STEPS, True))
+case("workers", under_record, 2, STEPS, True)
+case("later", attached_later, 0, 3 * STEPS, False)

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_step_phases.c - the phases of a step from PyTorch's marks: where steps end, what belongs to which phase, and
+ * what of a step is not reported because marks of it were missed.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+
+#define MS 1000000ull
+#define PID 100
+#define TID 101
+#define DATA "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+#define STEP "Optimizer.step#AdamW.step"
+#define ZERO "Optimizer.zero_grad#AdamW.zero_grad"
+#define DDP "DistributedDataParallel.forward"
+
+static struct model *m;
+static uint64_t now_ms;
+static struct step_done last; /* the newest step that ended */
+static int n_done;
+
+static int begin(void **state)
+{
+	(void)state;
+	m = model_new();
+	now_ms = 1000;
+	n_done = 0;
+	memset(&last, 0, sizeof(last));
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	model_free(m);
+	return 0;
+}
+
+static void apply(struct event *e)
+{
+	e->ts_ns = now_ms * MS;
+	e->tgid = PID;
+	if (!e->tid)
+		e->tid = TID;
+	assert_int_equal(model_apply(m, e), 0);
+	if (model_step_done(m)) {
+		last = *model_step_done(m);
+		n_done++;
+	}
+}
+
+static void mark(enum torch_what what, const char *name)
+{
+	struct event e = { .kind = EV_TORCH, .torch.what = what };
+
+	snprintf(e.torch.name, sizeof(e.torch.name), "%s", name);
+	apply(&e);
+}
+
+static void range(const char *name, int ms)
+{
+	mark(TORCH_RANGE_BEGIN, name);
+	now_ms += ms;
+	mark(TORCH_RANGE_END, "");
+}
+
+static void backward(int ms)
+{
+	mark(TORCH_BACKWARD_BEGIN, "");
+	now_ms += ms;
+	mark(TORCH_BACKWARD_END, "");
+}
+
+/* 5 wait, 10 forward of which 3 behind the range, 20 backward, 1 nothing, 4 optimizer: 40 ms. */
+static void step(void)
+{
+	range(DATA, 5);
+	range(DDP, 7);
+	now_ms += 3;
+	backward(20);
+	now_ms++;
+	range(STEP, 4);
+}
+
+static void phases_are(uint64_t data, uint64_t forward, uint64_t backward_, uint64_t optimizer, uint64_t all)
+{
+	assert_int_equal(last.phase_ns[PHASE_DATA_WAIT], data * MS);
+	assert_int_equal(last.phase_ns[PHASE_FORWARD], forward * MS);
+	assert_int_equal(last.phase_ns[PHASE_BACKWARD], backward_ * MS);
+	assert_int_equal(last.phase_ns[PHASE_OPTIMIZER], optimizer * MS);
+	assert_int_equal(last.end_ns - last.begin_ns, all * MS);
+}
+
+static void plain_steps(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		step();
+	assert_int_equal(n_done, 1); /* the first one's begin was not seen, the third is not over */
+	phases_are(5, 10, 20, 4, 40);
+	assert_true(last.by_data_wait && !last.forward_by_gap && !last.end_by_next);
+	assert_true(last.n_backward == 1 && last.n_optimizer == 1 && last.number == 1 && last.tid == TID);
+	assert_int_equal(last.n_parts, 4);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(last.parts[i].phase, i);
+	assert_int_equal(last.parts[1].end_ns, last.parts[2].begin_ns);
+	assert_true(last.proc->has_phases);
+	step();
+	assert_int_equal(last.number, 2);
+}
+
+/* Ranges inside a phase, whatever their names, and forwards inside the backward (checkpointing) count once. */
+static void nested(void **state)
+{
+	(void)state;
+	step();
+	mark(TORCH_RANGE_BEGIN, DATA);
+	range("collate, by the script", 2);
+	range(DDP, 3);
+	mark(TORCH_RANGE_END, "");
+	mark(TORCH_RANGE_BEGIN, "my training step");
+	mark(TORCH_DDP_FORWARD, "");
+	range(DDP, 4);
+	mark(TORCH_BACKWARD_BEGIN, "");
+	now_ms += 2;
+	range(DDP, 6);
+	backward(5);
+	mark(TORCH_DDP_DONE, "");
+	now_ms += 7;
+	mark(TORCH_BACKWARD_END, "");
+	mark(TORCH_RANGE_BEGIN, STEP);
+	range(ZERO, 1);
+	now_ms += 2;
+	mark(TORCH_RANGE_END, "");
+	mark(TORCH_RANGE_END, ""); /* of the script's own */
+	range(DATA, 1);
+	phases_are(5, 4, 20, 3, 32);
+	assert_int_equal(last.n_backward, 1);
+}
+
+/* zero_grad between loss and backward, or behind the step. */
+static void zero_grad(void **state)
+{
+	(void)state;
+	step();
+	range(DATA, 5);
+	range(DDP, 7);
+	now_ms += 2;
+	range(ZERO, 1);
+	backward(20);
+	range(STEP, 4);
+	range(ZERO, 2);
+	range(DATA, 1);
+	phases_are(5, 9, 20, 7, 41);
+}
+
+static void accumulated(void **state)
+{
+	(void)state;
+	step();
+	for (int i = 0; i < 4; i++) {
+		range(DATA, 5);
+		range(DDP, 10);
+		backward(20);
+	}
+	range(STEP, 4);
+	range(DATA, 1);
+	assert_int_equal(n_done, 1);
+	phases_are(20, 40, 80, 4, 144);
+	assert_int_equal(last.n_backward, 4);
+}
+
+/* Batches of the whole step are asked for first (as Hugging Face's trainer does). */
+static void fetched_ahead(void **state)
+{
+	(void)state;
+	step();
+	for (int i = 0; i < 3; i++)
+		range(DATA, 5);
+	for (int i = 0; i < 3; i++) {
+		range(DDP, 10);
+		backward(20);
+	}
+	range(STEP, 4);
+	range(DATA, 1);
+	assert_int_equal(n_done, 1);
+	phases_are(15, 30, 60, 4, 109);
+}
+
+static void two_optimizers(void **state)
+{
+	(void)state;
+	step();
+	range(DATA, 5);
+	for (int i = 0; i < 2; i++) {
+		range(DDP, 10);
+		backward(20);
+		range(STEP, 4);
+	}
+	range(DATA, 1);
+	assert_int_equal(n_done, 1);
+	phases_are(5, 20, 40, 8, 73);
+	assert_int_equal(last.n_optimizer, 2);
+}
+
+static void evaluation(void **state)
+{
+	(void)state;
+	step();
+	for (int i = 0; i < 3; i++) {
+		range(DATA, 5);
+		range(DDP, 7);
+		now_ms += 3;
+	}
+	assert_int_equal(n_done, 2);
+	phases_are(5, 7, 0, 0, 15);
+	assert_int_equal(last.n_backward, 0);
+	step();
+	assert_int_equal(n_done, 3);
+	phases_are(5, 7, 0, 0, 15);
+	step();
+	phases_are(5, 10, 20, 4, 40);
+}
+
+/* No DataLoader: the optimizer's end ends the step. */
+static void without_loader(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		now_ms += 2;
+		range(DDP, 10);
+		backward(20);
+		range(STEP, 4);
+		range(ZERO, 1);
+	}
+	assert_int_equal(n_done, 1);
+	phases_are(0, 10, 20, 5, 37);
+	assert_false(last.by_data_wait);
+}
+
+/* No mark of a forward: it lasts from what came before. */
+static void without_forward_marks(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		range(DATA, 5);
+		now_ms += 10;
+		backward(20);
+		range(STEP, 4);
+	}
+	assert_int_equal(n_done, 1);
+	phases_are(5, 10, 20, 4, 39);
+	assert_true(last.forward_by_gap);
+}
+
+/* Ranges are gone, for their cost: DDP's own functions mark the forward, but nothing ends a step. */
+static void without_ranges(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		mark(TORCH_DDP_FORWARD, "");
+		now_ms += 10;
+		mark(TORCH_DDP_BACKWARD, "");
+		backward(20);
+	}
+	assert_int_equal(n_done, 0);
+}
+
+/* Under seccomp no return is probed: the backward lasts until the next mark. */
+static void without_returns(void **state)
+{
+	struct event e = { .kind = EV_TORCH, .torch = { .what = TORCH_BACKWARD_BEGIN, .flags = TORCH_NO_END } };
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		range(DATA, 5);
+		range(DDP, 10);
+		apply(&e);
+		now_ms += 15;
+		mark(TORCH_DDP_DONE, ""); /* is in it */
+		now_ms += 5;
+		range(STEP, 4);
+	}
+	assert_int_equal(n_done, 1);
+	phases_are(5, 10, 20, 4, 39);
+	assert_true(last.end_by_next);
+}
+
+/* Another thread's marks are not the training's. */
+static void other_thread(void **state)
+{
+	struct event e = { .kind = EV_TORCH, .tid = TID + 1, .torch = { .what = TORCH_RANGE_BEGIN, .name = DATA } };
+
+	(void)state;
+	step();
+	range(DATA, 5);
+	apply(&e);
+	range(DDP, 10);
+	backward(20);
+	e.torch.what = TORCH_BACKWARD_BEGIN; /* the engine's own thread, for a checkpoint */
+	apply(&e);
+	range(STEP, 4);
+	range(DATA, 1);
+	assert_int_equal(n_done, 1);
+	phases_are(5, 10, 20, 4, 39);
+}
+
+/* A thread that loads batches ahead was seen first: the one that calls backward is the training's. */
+static void loader_thread_first(void **state)
+{
+	struct event e = { .kind = EV_TORCH, .tid = TID + 1, .torch = { .what = TORCH_RANGE_BEGIN, .name = DATA } };
+
+	(void)state;
+	apply(&e);
+	for (int i = 0; i < 3; i++)
+		step();
+	assert_int_equal(n_done, 1);
+	assert_int_equal(last.tid, TID);
+}
+
+static void loss(void)
+{
+	struct event e = { .kind = EV_LOSS, .loss = { .lost = 1, .lost_total = 1, .class = LOSS_NORMAL } };
+
+	apply(&e);
+}
+
+/* Of a step of which marks may be missing nothing is reported; the one after the next optimizer is whole again. */
+static void lost_records(void **state)
+{
+	(void)state;
+	step();
+	step();
+	range(DATA, 5);
+	assert_int_equal(n_done, 1);
+	mark(TORCH_RANGE_BEGIN, DDP);
+	loss();
+	backward(20);
+	range(STEP, 4);
+	step();
+	assert_int_equal(n_done, 1);
+	step();
+	assert_int_equal(n_done, 2);
+	phases_are(5, 10, 20, 4, 40);
+}
+
+static void probes_went(void **state)
+{
+	struct event e = { .kind = EV_BUDGET,
+			   .budget = { .what = BUDGET_SHED, .group = PROBES_RANGES, .shed = 1u << PROBES_RANGES } };
+
+	(void)state;
+	step();
+	step();
+	apply(&e);
+	e.budget.what = BUDGET_BACK;
+	e.budget.shed = 0;
+	apply(&e);
+	range(DATA, 5);
+	assert_int_equal(n_done, 0); /* the second step is not known to its end */
+	for (int i = 0; i < 3; i++)
+		step();
+	assert_int_equal(n_done, 1);
+	phases_are(5, 10, 20, 4, 40);
+}
+
+/* More begins than a stack holds, ends without a begin: no step of it is reported wrong, and it finds its way back. */
+static void torn(void **state)
+{
+	(void)state;
+	step();
+	for (int i = 0; i < 100; i++)
+		mark(TORCH_RANGE_BEGIN, i % 2 ? DATA : "x");
+	for (int i = 0; i < 200; i++)
+		mark(i % 3 ? TORCH_RANGE_END : TORCH_BACKWARD_END, "");
+	n_done = 0;
+	for (int i = 0; i < 3; i++)
+		step();
+	assert_true(n_done >= 1);
+	phases_are(5, 10, 20, 4, 40);
+}
+
+static void children_have_none(void **state)
+{
+	struct event e = { .kind = EV_PROC, .proc = { .rank = 3, .world_size = 8, .is_child = true } };
+
+	(void)state;
+	apply(&e);
+	for (int i = 0; i < 3; i++)
+		step();
+	assert_int_equal(n_done, 0);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+	const struct CMUnitTest tests[] = {
+		TEST(plain_steps),           TEST(nested),         TEST(zero_grad),       TEST(accumulated),
+		TEST(fetched_ahead),         TEST(two_optimizers), TEST(evaluation),      TEST(without_loader),
+		TEST(without_forward_marks), TEST(without_ranges), TEST(without_returns), TEST(other_thread),
+		TEST(loader_thread_first),   TEST(lost_records),   TEST(probes_went),     TEST(torn),
+		TEST(children_have_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

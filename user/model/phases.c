@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * phases.c - see phases.h. The marks of one thread nest, so they are kept as a stack; the outermost one that is a
+ * phase counts. What cannot be followed any more (a loss, probes that went) ends the step as unknown: it is not
+ * reported.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/larger.h"
+#include "model/state.h"
+
+#define DEPTH_MAX 32
+#define NO_PHASE STEP_PHASES
+#define OPS_BACK_MAX 256 /* operations that one wait is compared with */
+
+static const struct {
+	const char *begins; /* the range's name begins so */
+	enum step_phase phase;
+	bool steps; /* the optimizer's own step, and not its preparation */
+} names[] = {
+	{ "enumerate(DataLoader)#", PHASE_DATA_WAIT, false },
+	{ "Optimizer.step#", PHASE_OPTIMIZER, true },
+	{ "Optimizer.zero_grad#", PHASE_OPTIMIZER, false },
+	{ "DistributedDataParallel.forward", PHASE_FORWARD, false },
+	{ "FullyShardedDataParallel.forward", PHASE_FORWARD, false },
+	{ "FSDP::pre_forward", PHASE_FORWARD, false },
+	{ "FSDP::root_pre_forward", PHASE_FORWARD, false },
+};
+#define N_NAMES (sizeof(names) / sizeof(names[0]))
+
+struct level {
+	enum step_phase phase; /* NO_PHASE: a range that is none */
+	uint64_t begin_ns;
+	bool range, steps, no_end; /* range: RANGE_END ends it; no_end: the next mark does */
+};
+
+struct phases {       /* of one process */
+	uint32_t tid; /* of the thread that trains; 0 not known */
+	struct level levels[DEPTH_MAX];
+	int depth;
+	struct step_done step;                 /* the present one; begin_ns 0: its begin was not seen */
+	bool has_data, has_forward, has_marks; /* marks: this process marks its forwards */
+	uint64_t forward_ns, forward_end_ns;   /* of an open forward its begin, 0 none, and the last mark's end */
+	uint64_t idle_ns, optimizer_ns;        /* the last phase's end; the optimizer's. 0 none in this step */
+	uint64_t n_ops;                        /* the process' at the step's begin */
+};
+
+void phases_reset(struct proc_own *p)
+{
+	if (!p->phases)
+		return;
+	p->phases->depth = 0;
+	p->phases->step.begin_ns = 0;
+	p->phases->forward_ns = p->phases->idle_ns = p->phases->optimizer_ns = 0;
+	p->phases->has_data = p->phases->has_forward = false;
+	p->phases->step.n_backward = p->phases->step.n_optimizer = 0;
+}
+
+void phases_free(struct proc_own *p)
+{
+	free(p->phases);
+	p->phases = NULL;
+}
+
+static struct phases *phases_get(struct proc_own *p)
+{
+	if (!p->phases)
+		p->phases = calloc(1, sizeof(*p->phases));
+	return p->phases;
+}
+
+/* --- the present step --- */
+
+static void part_add(struct phases *f, enum step_phase phase, uint64_t begin_ns, uint64_t end_ns)
+{
+	struct step_done *s = &f->step;
+
+	begin_ns = larger(begin_ns, s->begin_ns); /* it began in the step before, which ended elsewhere */
+	f->idle_ns = end_ns;
+	if (!s->begin_ns || end_ns <= begin_ns)
+		return;
+	s->phase_ns[phase] += end_ns - begin_ns;
+	if (s->n_parts < STEP_PARTS_MAX)
+		s->parts[s->n_parts++] = (struct step_part){ phase, begin_ns, end_ns };
+}
+
+static void step_begin(struct phases *f, const struct proc_own *p, uint64_t ns)
+{
+	uint64_t number = f->step.number;
+
+	f->step = (struct step_done){ .number = number, .begin_ns = ns, .tid = f->tid };
+	f->n_ops = p->p.n_ops;
+	f->has_data = f->has_forward = false;
+	f->optimizer_ns = 0;
+	f->idle_ns = ns;
+}
+
+/* The step that ends is given to the sinks; it is good until the next event. */
+static void step_end(struct model *m, struct proc_own *p, uint64_t ns, bool by_data_wait)
+{
+	struct phases *f = p->phases;
+	struct step_done *s = &f->step;
+
+	if (s->begin_ns && ns > s->begin_ns) {
+		s->number++;
+		s->proc = &p->p;
+		s->end_ns = ns;
+		s->by_data_wait = by_data_wait;
+		s->n_ops = p->p.n_ops - f->n_ops;
+		m->state->step_done = *s;
+		m->state->has_step_done = true;
+	}
+	step_begin(f, p, ns);
+}
+
+const struct step_done *model_step_done(const struct model *m)
+{
+	return m->state->has_step_done ? &m->state->step_done : NULL;
+}
+
+/* A forward that no backward followed is over with its last mark. */
+static void forward_end(struct phases *f, uint64_t ns)
+{
+	if (f->forward_ns)
+		part_add(f, PHASE_FORWARD, f->forward_ns, ns);
+	f->forward_ns = f->forward_end_ns = 0;
+}
+
+/* --- begins and ends --- */
+
+static void data_begin(struct model *m, struct proc_own *p, uint64_t ns)
+{
+	struct phases *f = p->phases;
+
+	forward_end(f, f->forward_end_ns);
+	if (f->optimizer_ns || (f->has_forward && !f->step.n_backward))
+		step_end(m, p, ns, true);
+	f->has_data = true;
+}
+
+/* After the optimizer, and no batch was asked for: the step is over since. */
+static void work_begin(struct model *m, struct proc_own *p)
+{
+	struct phases *f = p->phases;
+
+	if (f->optimizer_ns && !f->has_data)
+		step_end(m, p, f->optimizer_ns, false);
+}
+
+static void forward_begin(struct model *m, struct proc_own *p, uint64_t ns)
+{
+	struct phases *f = p->phases;
+
+	work_begin(m, p);
+	f->has_forward = f->has_marks = true;
+	if (!f->forward_ns)
+		f->forward_ns = f->forward_end_ns = ns;
+}
+
+static void backward_begin(struct model *m, struct proc_own *p, uint64_t ns)
+{
+	struct phases *f = p->phases;
+
+	work_begin(m, p);
+	if (!f->forward_ns && !f->has_marks && f->idle_ns) {
+		f->forward_ns = f->idle_ns;
+		f->step.forward_by_gap = true;
+	}
+	forward_end(f, ns);
+	f->step.n_backward++;
+}
+
+static bool is_outermost(const struct phases *f)
+{
+	for (int i = 0; i < f->depth; i++)
+		if (f->levels[i].phase != NO_PHASE)
+			return false;
+	return true;
+}
+
+static void level_begin(struct model *m, struct proc_own *p, const struct level *l)
+{
+	struct phases *f = p->phases;
+
+	if (f->depth == DEPTH_MAX) { /* ends were lost */
+		phases_reset(p);
+		return;
+	}
+	if (l->phase != NO_PHASE && is_outermost(f)) {
+		switch (l->phase) {
+		case PHASE_DATA_WAIT: data_begin(m, p, l->begin_ns); break;
+		case PHASE_FORWARD: forward_begin(m, p, l->begin_ns); break;
+		case PHASE_BACKWARD: backward_begin(m, p, l->begin_ns); break;
+		/* zero_grad() stands between loss and backward in many a script */
+		default: forward_end(f, l->steps ? f->forward_end_ns : l->begin_ns); break;
+		}
+	}
+	f->levels[f->depth++] = *l;
+}
+
+static void level_end(struct phases *f, uint64_t ns)
+{
+	const struct level *l = &f->levels[--f->depth];
+
+	if (l->phase == NO_PHASE || !is_outermost(f))
+		return;
+	if (l->phase == PHASE_FORWARD)
+		f->forward_end_ns = ns;
+	else
+		part_add(f, l->phase, l->begin_ns, ns);
+	if (l->phase != PHASE_OPTIMIZER)
+		return;
+	f->step.n_optimizer += l->steps;
+	if (l->steps || f->optimizer_ns)
+		f->optimizer_ns = ns;
+}
+
+/* Ends what has to end for a mark of this kind to end: what lies inside lost its own. */
+static void innermost_end(struct phases *f, bool range, uint64_t ns)
+{
+	int at = f->depth - 1;
+
+	while (at >= 0 && f->levels[at].range != range)
+		at--;
+	while (at >= 0 && f->depth > at)
+		level_end(f, ns);
+}
+
+static struct level range_level(const struct event *e)
+{
+	struct level l = { .phase = NO_PHASE, .begin_ns = e->ts_ns, .range = true };
+
+	for (size_t i = 0; i < N_NAMES; i++)
+		if (!strncmp(e->torch.name, names[i].begins, strlen(names[i].begins))) {
+			l.phase = names[i].phase;
+			l.steps = names[i].steps;
+		}
+	return l;
+}
+
+static void mark_apply(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct level backward = { PHASE_BACKWARD, e->ts_ns, .no_end = e->torch.flags & TORCH_NO_END }, range;
+	struct phases *f = p->phases;
+
+	switch ((enum torch_what)e->torch.what) {
+	case TORCH_RANGE_BEGIN:
+		range = range_level(e);
+		level_begin(m, p, &range);
+		break;
+	case TORCH_RANGE_END: innermost_end(f, true, e->ts_ns); break;
+	case TORCH_BACKWARD_BEGIN: level_begin(m, p, &backward); break;
+	case TORCH_BACKWARD_END: innermost_end(f, false, e->ts_ns); break;
+	case TORCH_DDP_FORWARD:
+		if (is_outermost(f))
+			forward_begin(m, p, e->ts_ns);
+		break;
+	case TORCH_DDP_BACKWARD:
+		if (is_outermost(f) && f->forward_ns)
+			f->forward_end_ns = e->ts_ns;
+		break;
+	default: break;
+	}
+}
+
+/* Backward whose return is not probed: over by now, unless the mark is its own. */
+static void unended_end(struct phases *f, const struct event *e)
+{
+	if (!f->depth || !f->levels[f->depth - 1].no_end || e->torch.what == TORCH_DDP_DONE ||
+	    e->torch.what == TORCH_BACKWARD_BEGIN)
+		return;
+	f->step.end_by_next = true;
+	level_end(f, e->ts_ns);
+}
+
+/* The thread that trains is the one that calls backward; before that, the first with a mark. */
+static bool is_training(struct phases *f, const struct event *e)
+{
+	if (!f->tid || (f->tid != e->tid && !f->step.n_backward && e->torch.what == TORCH_BACKWARD_BEGIN)) {
+		f->tid = e->tid;
+		f->depth = 0;
+		f->step.begin_ns = 0;
+	}
+	return f->tid == e->tid;
+}
+
+int phases_apply(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
+
+	if (!p || !phases_get(p))
+		return -ENOMEM;
+	if (p->p.is_child || !is_training(p->phases, e))
+		return 0;
+	p->p.has_phases = true;
+	unended_end(p->phases, e);
+	mark_apply(m, p, e);
+	return 0;
+}
+
+/* The operations that this wait saw the end of could run from then on; UINT64_MAX: there was none. */
+static uint64_t ended_from_ns(const struct proc *p, uint64_t end_ns)
+{
+	uint64_t from_ns = UINT64_MAX;
+	const struct op *op = p->last_op;
+
+	for (int i = 0; op && i < OPS_BACK_MAX; op = op->prev_in_proc, i++)
+		if (op->end_ns == end_ns && op->start_bound_ns)
+			from_ns = smaller(from_ns, op->start_bound_ns);
+	return from_ns;
+}
+
+/* A wait of the training thread for the GPU is over, and the operations that it proves to be over have ended. */
+void phases_waited(struct proc_own *p, const struct event *e)
+{
+	struct phases *f = p->phases;
+	uint64_t begin_ns, from_ns;
+
+	if (!f || f->tid != e->tid || !f->step.begin_ns || e->ts_ns <= e->sync.begin_ns)
+		return;
+	begin_ns = larger(e->sync.begin_ns, f->step.begin_ns);
+	f->step.gpu_wait_ns += e->ts_ns - begin_ns;
+	from_ns = ended_from_ns(&p->p, e->ts_ns);
+	if (from_ns < e->ts_ns)
+		f->step.exposed_most_ns += e->ts_ns - larger(begin_ns, from_ns);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * phases.h - the phases of a rank's step, from the marks that PyTorch passes. Part of model.h.
+ */
+#ifndef RANKTRACE_MODEL_PHASES_H
+#define RANKTRACE_MODEL_PHASES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct proc;
+
+enum step_phase { PHASE_DATA_WAIT, PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, STEP_PHASES };
+
+#define STEP_PARTS_MAX 64 /* of one step that are kept one by one; their time counts in any case */
+
+struct step_part {
+	enum step_phase phase;
+	uint64_t begin_ns, end_ns;
+};
+
+/*
+ * A step of one rank that is over, of the thread that trains. It ends where the next batch is asked for after the
+ * optimizer ran (or after an evaluation's forward); where no DataLoader shows, where the optimizer's last range ended.
+ * Forward lasts from its first mark to the backward, so that it holds the loss; without a mark it begins where what
+ * came before ended (forward_by_gap). What is in no phase is other.
+ */
+struct step_done {
+	const struct proc *proc;
+	uint32_t tid;
+	uint64_t number; /* from 1, of this process as traced */
+	uint64_t begin_ns, end_ns;
+	uint64_t phase_ns[STEP_PHASES];
+	bool by_data_wait;                /* its end, and so the next one's begin; else by the optimizer's end */
+	bool forward_by_gap;              /* some forward had no mark */
+	bool end_by_next;                 /* a backward's end was not seen: it lasted until the next mark at most */
+	uint32_t n_backward, n_optimizer; /* micro-batches; 0 backwards: an evaluation's batch */
+	uint64_t n_ops;                   /* NCCL operations called in it, by any thread */
+	uint64_t gpu_wait_ns;             /* its host waits for the GPU */
+	/* Of these: from when an operation that ended with the wait could run. Work of the same stream behind it is in
+	 * it: the exposed communication is at most that. */
+	uint64_t exposed_most_ns;
+	int n_parts;
+	struct step_part parts[STEP_PARTS_MAX];
+};
+
+static inline const char *step_phase_name(enum step_phase phase)
+{
+	switch (phase) {
+	case PHASE_DATA_WAIT: return "data_wait";
+	case PHASE_FORWARD: return "forward";
+	case PHASE_BACKWARD: return "backward";
+	case PHASE_OPTIMIZER: return "optimizer";
+	default: return "?";
+	}
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * steps.c - each step of each rank as a JSON line: how long it was in which phase. Nothing in it is foreign text.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "sink/line_sink.h"
+#include "sink/sink_io.h"
+
+static int steps_open(const char *path, struct sink **ret_sink)
+{
+	return line_sink_open(&sink_steps, path, ret_sink);
+}
+
+static uint64_t other_ns(const struct step_done *s)
+{
+	uint64_t rest_ns = s->end_ns - s->begin_ns;
+
+	for (int i = 0; i < STEP_PHASES; i++)
+		rest_ns -= s->phase_ns[i] < rest_ns ? s->phase_ns[i] : rest_ns;
+	return rest_ns;
+}
+
+static int steps_step(struct sink *base, const struct step_done *s, const struct model *m)
+{
+	struct line_sink *to = (struct line_sink *)base;
+	char line[640], rank[16] = "null";
+	int n;
+
+	(void)m;
+	if (s->proc->rank >= 0)
+		snprintf(rank, sizeof(rank), "%d", s->proc->rank);
+	n = snprintf(line, sizeof(line),
+		     "{\"rank\":%s,\"pid\":%u,\"step\":%" PRIu64 ",\"ends_by\":\"%s\",\"begin_ns\":%" PRIu64
+		     ",\"end_ns\":%" PRIu64,
+		     rank, s->proc->tgid, s->number, s->by_data_wait ? "data_wait" : "optimizer", s->begin_ns,
+		     s->end_ns);
+	for (int i = 0; i < STEP_PHASES; i++)
+		n += snprintf(line + n, sizeof(line) - n, ",\"%s_ns\":%" PRIu64, step_phase_name(i), s->phase_ns[i]);
+	n += snprintf(line + n, sizeof(line) - n,
+		      ",\"other_ns\":%" PRIu64 ",\"backwards\":%u,\"optimizer_steps\":%u,\"forward_by\":\"%s\""
+		      ",\"backward_end\":\"%s\",\"operations\":%" PRIu64 ",\"gpu_wait_ns\":%" PRIu64
+		      ",\"exposed_most_ns\":%" PRIu64 "}\n",
+		      other_ns(s), s->n_backward, s->n_optimizer, s->forward_by_gap ? "gap" : "mark",
+		      s->end_by_next ? "next_mark" : "return", s->n_ops, s->gpu_wait_ns, s->exposed_most_ns);
+	return write_whole(to->fd, line, (size_t)n);
+}
+
+const struct sink_class sink_steps = {
+	.name = "steps",
+	.help = "every step of a rank, with its phases, as a JSON line",
+	.lines = true,
+	.open = steps_open,
+	.step = steps_step,
+	.close = line_sink_close,
+};
