@@ -2,7 +2,9 @@
 # runs alone: the phases of two ranks are compared with the ranks' own clocks, to the millisecond
 """Real PyTorch without a GPU: DDP over gloo, two ranks, a DataLoader with and without workers. Every phase of every step
 from the second on is as long as the script's own stamps say, within 1 ms + 1 %, also where ranktrace comes later. Where
-a thread lost its CPU between stamp and mark, the two differ by that, so such a phase is not compared. Hits are few."""
+the thread lost its CPU between stamp and mark, the two differ by that: a phase that differs is excused if the thread was
+preempted in it, one of ten at most. Hits are few."""
+import collections
 import json
 import os
 import subprocess
@@ -12,10 +14,14 @@ import tempfile
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 
+sys.path.insert(1, sys.path[0] + "/../../tools")
+import check_pftrace
+
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS, STEPS = 2, 50
 HITS_MOST = 30  # of a step and rank, as the issue has it
+EXCUSED_MOST = 0.1
 PHASES = ("data_wait", "forward", "backward", "optimizer")
 
 job.need_root()
@@ -76,22 +82,23 @@ def is_near(a_ns, b_ns):
 
 
 def rank_compare(truth, steps, from_start):
-    """How many phases were compared. The script's steps in order; the tracer's begin a little later, where the next
-    batch is asked for."""
-    steps = {i: s for s in steps for i, t in enumerate(truth) if abs(s["begin_ns"] - t["begin_ns"]) < 5_000_000}
+    """How many phases were compared, and how many of them differ for a preemption. A step is the script's whose begin is nearest."""
+    steps = {min(range(len(truth)), key=lambda i: abs(s["begin_ns"] - truth[i]["begin_ns"])): s for s in steps}
     missing = [i for i in range(1 if from_start else min(steps, default=0), len(truth) - 1) if i not in steps]
     job.check(steps and not missing, f"no such step was seen: {missing} of {len(truth)}")
-    n = 0
+    n = collections.Counter()
     for i, s in steps.items():
         t = truth[i]
         job.check((t["kind"] == "training") == (s["backwards"] > 0), f"{t} is not {s}")
         job.check(s["forward_by"] == "mark" and s["backward_end"] == "return", f"seen by guesses: {s}")
         for phase in PHASES:
-            if t["preempted"].get(phase):
+            n["compared"] += 1
+            if is_near(s[phase + "_ns"], t["phases"].get(phase, 0)):
                 continue
-            n += 1
-            job.check(is_near(s[phase + "_ns"], t["phases"].get(phase, 0)),
-                      f"{phase} of step {i}: {s[phase + '_ns'] / 1e6:.2f} ms, by the script "
+            # a forward ends where the engine begins, which is a little behind the script's stamp
+            excused = t["preempted"].get(phase) or (phase == "forward" and t["preempted"].get("backward"))
+            n["preempted"] += 1
+            job.check(excused, f"{phase} of step {i}: {s[phase + '_ns'] / 1e6:.2f} ms, by the script "
                       f"{t['phases'].get(phase, 0) / 1e6:.2f} ms: {s}")
     return n
 
@@ -105,29 +112,39 @@ def case(name, run, workers, steps, from_start):
     folder = tempfile.mkdtemp(prefix=f"ranktrace-torch-{name}-")
     job.dirs.append(folder)
     stderr = run(folder, workers, steps)
-    seen, compared, total = replayed(folder), 0, 0
+    seen, compared, total = replayed(folder), collections.Counter(), 0
     for rank in range(RANKS):
         truth = job.lines(f"{folder}/{rank}.log")
         compared += rank_compare(truth, [s for s in seen if s["rank"] == rank], from_start)
         total += len(truth)
     hits = hits_per_step(stderr, total)
-    print(f"{name}: {len(seen)} steps of {total}, {compared} phases compared, {hits:.1f} hits a step", flush=True)
-    job.check(compared >= 2 * len(seen), f"only {compared} phases could be compared")
+    print(f"{name}: {len(seen)} steps of {total}, {dict(compared)}, {hits:.1f} hits a step", flush=True)
+    job.check(compared["preempted"] <= EXCUSED_MOST * compared["compared"], f"too many differ: {compared}")
     job.check(hits <= HITS_MOST, f"{hits} hits a step and rank")
     job.check("not visible" not in stderr, f"all of PyTorch 1.13 is visible: {stderr}")
     return folder
 
 
 def timeline_check(folder):
-    """Phases lie inside their steps, on the track of steps."""
-    decode = subprocess.run(["protoc", "--decode=perfetto.protos.Trace", "-Ischemas", "perfetto.proto"],
-                            stdin=open(f"{folder}/f.pftrace", "rb"), capture_output=True, text=True)
-    job.check(decode.returncode == 0, decode.stderr)
-    names = [line.split('"')[1] for line in decode.stdout.splitlines() if line.strip().startswith("name: \"")]
-    job.check(all(names.count(phase) > RANKS * STEPS / 2 for phase in PHASES) and "step 1" in names,
-              f"phases are not on the timeline: {[(p, names.count(p)) for p in PHASES]}")
+    """The same steps, each on the track of steps with its phases inside: as long as replay says."""
+    trace, decoder = check_pftrace.Trace(), check_pftrace.Decoder()
+    with open(f"{folder}/f.pftrace", "rb") as f:
+        for packet in decoder.packets(f.read()):
+            trace.add(packet)
+    slices, _, left = check_pftrace.check_slices(trace)
+    job.check(not trace.errors and not left, f"the timeline is damaged: {trace.errors} {left}")
+    spans = sorted((begin, end) for _, begin, end, name, depth in slices if name.startswith("step ") and depth == 0)
+    for _, begin, end, name, depth in slices:
+        if name in PHASES:
+            inside = [s for s in spans if s[0] <= begin and end <= s[1]]
+            job.check(depth == 1 and inside, f"{name} at {begin} lies in no step")
+    steps = replayed(folder)
+    job.check(spans == sorted((s["begin_ns"], s["end_ns"]) for s in steps), "steps drawn are not those of replay")
+    for phase in PHASES:
+        total = sum(end - begin for _, begin, end, name, _ in slices if name == phase)
+        job.check(total == sum(s[phase + "_ns"] for s in steps), f"{phase} is drawn with another length")
 
 
 timeline_check(case("started", under_record, 0, STEPS, True))
 case("workers", under_record, 2, STEPS, True)
-case("later", attached_later, 0, 3 * STEPS, False)
+case("later", attached_later, 0, 6 * STEPS, False)
