@@ -19,7 +19,7 @@ CFLAGS ?= -O2 -g
 PLACE := -ffile-prefix-map=$(CURDIR)=. -ffile-prefix-map=$(abspath $(O))=build -ffile-prefix-map=$(O)=build
 CFLAGS += -std=gnu11 $(WARN) -D_GNU_SOURCE $(PLACE)
 INCLUDES := -Iuser -I. -Ischemas -I$(O)/gen
-LIBS := -pthread -lbpf -ldw -lelf -ldeflate -lcjson -lseccomp -lcap -lm
+LIBS := -pthread -lbpf -ldw -lelf -ldeflate -lcjson -lseccomp -lcap -lprotobuf-c -lm
 VMLINUX_DIR := $(if $(filter gen,$(VMLINUX)),$(O)/gen/vmlinux,vmlinux)
 BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) $(PLACE) -I$(VMLINUX_DIR) -I. -Ischemas \
 	-I/usr/include/$(shell uname -m)-linux-gnu
@@ -28,7 +28,8 @@ BPF_SRC := $(wildcard tracers/*/*.bpf.c)
 BPF_OBJ := $(BPF_SRC:%.bpf.c=$(O)/bpf/%.bpf.o)
 SKEL := $(foreach s,$(BPF_SRC),$(O)/gen/$(notdir $(s:%.bpf.c=%.skel.h)))
 SRC := $(shell find user tools/stress -name '*.c' | sort) $(filter-out %.bpf.c,$(wildcard tracers/*/*.c))
-OBJ := $(SRC:%.c=$(O)/obj/%.o)
+PROTO := $(O)/gen/cluster.pb-c.c # messages between agents and hub: schemas/cluster.proto
+OBJ := $(SRC:%.c=$(O)/obj/%.o) $(O)/obj/gen/cluster.pb-c.o
 LIB_OBJ := $(filter-out $(O)/obj/user/cmd/main.o,$(OBJ))
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 UNIT := $(foreach s,$(UNIT_SRC),$(O)/tests/$(notdir $(s:.c=)))
@@ -72,7 +73,15 @@ $(O)/gen/$(notdir $(1:%.bpf.c=%.skel.h)): $(O)/bpf/$(1:%.bpf.c=%.bpf.o)
 endef
 $(foreach s,$(BPF_SRC),$(eval $(call skeleton,$(s))))
 
-$(O)/obj/%.o: %.c | $(SKEL)
+$(PROTO): schemas/cluster.proto
+	$(call say,PROTO,$<)
+	$(Q)mkdir -p $(@D) && protoc-c --proto_path=$(<D) --c_out=$(@D) $<
+
+$(O)/obj/gen/%.o: $(O)/gen/%.c
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
+
+$(O)/obj/%.o: %.c | $(SKEL) $(PROTO)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
 

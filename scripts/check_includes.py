@@ -52,8 +52,12 @@ ALLOWED = {
                     "tracers/process"],
     "user/metrics": ["schemas", "user", "user/base", "user/job", "user/model", "user/detect", "user/detect/gpu",
                      "user/sink", "user/pipeline"],
+    "user/bus": ["user", "user/base"],
+    "user/cluster": ["schemas", "user", "user/base", "user/bus", "user/model", "user/detect", "user/detect/*",
+                     "user/sink"],
     "user/session": ["*"],
     "user/autopsy": ["*"],
+    "user/hub": ["*"],
     "user/cmd": ["*"],
     "tools/stress": ["user/base", "tools/stress/lib", "tools/stress/kernels"],
     "tools/stress/lib": [],
@@ -67,7 +71,8 @@ ALLOWED = {
     "tools/simjob/life": ["tools/simjob/faults", "tools/simjob/job", "tools/simjob/libcuda", "tools/simjob/libnccl"],
     "tools/simjob/faults": ["tools/simjob/job", "tools/simjob/libcuda", "tools/simjob/libnccl", "tools/simjob/libnvml"],
 }
-NOT_FOR = {"user/session": ["user/cmd", "user/autopsy"], "user/autopsy": ["user/cmd"]}
+NOT_FOR = {"user/session": ["user/cmd", "user/autopsy"], "user/autopsy": ["user/cmd"],
+           "user/hub": ["user/cmd", "user/session", "user/autopsy", "user/attach"]}
 SYSTEM = {"vmlinux.h", "uthash.h", "utarray.h", "utlist.h"}
 ROOM_MAX = 30
 
@@ -139,7 +144,7 @@ def main(tree):
             continue
         folder = os.path.dirname(path)
         for name in includes(tree, path):
-            if name in SYSTEM or name.endswith(".skel.h"):
+            if name in SYSTEM or name.endswith((".skel.h", ".pb-c.h")):
                 continue
             target = next((t for t in ("user/" + name, name) if t in known), None)
             if not target:

@@ -15,7 +15,7 @@ enum exit_code {
 };
 
 /* Groups of options in the help text; within a group they stand in the order of their tables. */
-enum help_group { HELP_WHAT, HELP_OUTPUT, HELP_LIMITS, HELP_PROBES, HELP_FLIGHT, HELP_MESSAGES };
+enum help_group { HELP_WHAT, HELP_OUTPUT, HELP_LIMITS, HELP_PROBES, HELP_FLIGHT, HELP_BUS, HELP_MESSAGES };
 
 /* What was printed may still wait in the buffer, and a full disk shows only now: says so and returns EXIT_OUTPUT unless
  * the command failed, else `code`. */

@@ -4,14 +4,18 @@
 FUZZ_DIR := $(O)/fuzz
 FUZZ_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -gline-tables-only -w -fsanitize=fuzzer-no-link,address,undefined \
 	-fno-sanitize=alignment -fno-sanitize-recover=undefined
-FUZZ_OBJ := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter-out user/cmd/main.c,$(SRC)))
+FUZZ_OBJ := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter-out user/cmd/main.c,$(SRC))) $(FUZZ_DIR)/obj/gen/cluster.pb-c.o
 FUZZ_AID := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter-out $(wildcard tests/fuzz/fuzz_*.c),$(wildcard tests/fuzz/*.c)))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(FUZZ_DIR)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: fuzz fuzzers fuzzers-if
 .PRECIOUS: $(FUZZ_DIR)/obj/%.o
 
-$(FUZZ_DIR)/obj/%.o: %.c | $(SKEL)
+$(FUZZ_DIR)/obj/gen/%.o: $(O)/gen/%.c
+	$(call say,FUZZCC,$<)
+	$(Q)mkdir -p $(@D) && $(CLANG) $(FUZZ_CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
+
+$(FUZZ_DIR)/obj/%.o: %.c | $(SKEL) $(PROTO)
 	$(call say,FUZZCC,$<)
 	$(Q)mkdir -p $(@D) && $(CLANG) $(FUZZ_CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
 

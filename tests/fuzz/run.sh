@@ -103,6 +103,14 @@ for what in range(4):
 		;;
 	nccl_state | python_frames) python3 -B tests/fuzz/seed_memory.py "$2" "$1" ;;
 	merge) python3 -B tests/fuzz/seeds.py "$1" ;;
+	report) # a rank in a communicator, asleep
+		printf '%s\n' 'version: 1 host: "a" boot_id: "b" agent: 5 sequence: 1 now_ns: 9000000000' \
+			'processes { pid: 7 rank: 0 world_size: 2 job: "j" comms { addr: 1 hash: 2 rank: 0 nranks: 2' \
+			'counters: [1, 0, 0, 0, 9] sampled_age_ns: 5 same_age_ns: 9 } threads { tid: 7 state: 3' \
+			'wchan: "f" waits_for { kind: 6 } } } gpus { index: 0 class_: IDLE pids: [7] }' \
+			'findings { id: "x" kind: "hang" ranks: [1] }' |
+			protoc --encode=cluster.NodeReport --proto_path=schemas cluster.proto > "$1/report"
+		;;
 	recording) cp tests/replay/*.rtr "$1/" ;;
 	config)
 		printf '%s\n' '# a comment' 'hang-limit = 2' 'busy-limit = 5' 'dstate-limit = 3' 'json = yes' \

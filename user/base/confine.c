@@ -119,6 +119,11 @@ int confine_child(void)
 	return privileges_keep(0, false);
 }
 
+int confine_bus(void)
+{
+	return privileges_keep(0, false);
+}
+
 int confine_reader(void)
 {
 	return privileges_keep(READER, false);
@@ -318,7 +323,6 @@ static const int acting[] = {
 	SCMP_SYS(tkill),
 	SCMP_SYS(rt_sigqueueinfo),
 	SCMP_SYS(rt_tgsigqueueinfo),
-	SCMP_SYS(socket),
 	/* files */
 	SCMP_SYS(creat),
 	SCMP_SYS(truncate),
@@ -479,7 +483,7 @@ int confine_collector_calls(void)
 	return filter_load(&to);
 }
 
-int confine_child_calls(void)
+static int acting_refuse(bool sockets)
 {
 	struct filter to = { .f = CONFINE_SANITIZED ? NULL : seccomp_init(SCMP_ACT_ALLOW) };
 
@@ -487,6 +491,8 @@ int confine_child_calls(void)
 		return CONFINE_SANITIZED ? 0 : -ENOMEM;
 	refuse_acting(&to);
 	refuse_acting_by_arguments(&to);
+	if (sockets && !to.err)
+		to.err = seccomp_rule_add(to.f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 0);
 	return filter_load(&to);
 }
 
@@ -500,6 +506,16 @@ int confine_server_calls(void)
 	allow_serving(&to);
 	refuse(&to, SCMP_SYS(openat)); /* libc may want a file of a locale or a zone, and can do without */
 	return filter_load(&to);
+}
+
+int confine_child_calls(void)
+{
+	return acting_refuse(true);
+}
+
+int confine_bus_calls(void)
+{
+	return acting_refuse(false);
 }
 
 int confine_keeper_calls(void)

@@ -39,6 +39,9 @@ int confine_reader(void);
 int confine_parser(void);
 /* Has no capability. */
 int confine_child(void);
+/* What speaks to a bus, through a library of others. It has no capability, and stays its caller's user, whose files of
+ * keys it reads again whenever it connects. */
+int confine_bus(void);
 /* Writes to no file but these (and below them), makes, removes, runs none: where the kernel has Landlock (5.13). */
 int confine_writes(const char *const *paths, size_t n);
 /* A command that reads recordings: as a parser. */
@@ -60,5 +63,7 @@ int confine_server_calls(void);
 int confine_collector_calls(void);
 /* Fails, with EPERM, what it takes to act on others: programs, processes, signals, sockets, new files, the machine. */
 int confine_child_calls(void);
+/* The same, but for sockets. */
+int confine_bus_calls(void);
 
 #endif

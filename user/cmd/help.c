@@ -81,8 +81,8 @@ static size_t options_collect(const struct argp *of, const struct argp_option **
 
 void help_print(FILE *to, const struct argp *of, const struct help *help)
 {
-	static const char *const titles[] = { "What to look at",       "Output",          "When to report",
-					      "Probes and their cost", "Flight recorder", "Messages" };
+	static const char *const titles[] = { "What to look at", "Output",  "When to report", "Probes and their cost",
+					      "Flight recorder", "Cluster", "Messages" };
 	const struct argp common = { .options = help_options };
 	const struct argp_option *all[OPTIONS_MAX];
 	size_t n = options_collect(&common, all, options_collect(of, all, 0));

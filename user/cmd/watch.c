@@ -13,7 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "bus/bus_options.h"
+#include "cluster/agent.h"
+#include "cluster/publisher.h"
 #include "cmd/help.h"
 #include "cmd/watch_reload.h"
 #include "command.h"
@@ -26,6 +30,7 @@
 
 struct watch_args {
 	struct session_args session;
+	struct bus_cfg bus;        /* url NULL: this node is in no cluster */
 	char flight_dir[PATH_MAX]; /* of a reload: its own copy */
 };
 
@@ -65,6 +70,8 @@ static int watch_set(void *of, const char *name, const char *value, char *error,
 {
 	struct watch_args *a = of;
 
+	if (!bus_option_set(&a->bus, name, value))
+		return 0;
 	if (!strcmp(name, "raise-for"))
 		return raise_for_set(a, value, error, size);
 	if (strcmp(name, "raise"))
@@ -83,7 +90,10 @@ static error_t watch_option(int key, char *arg, struct argp_state *state)
 	char error[256];
 
 	switch (key) {
-	case ARGP_KEY_INIT: state->child_inputs[0] = &a->session; return 0;
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->session;
+		state->child_inputs[1] = &a->bus;
+		return 0;
 	case OPT_CONFIG: return 0; /* config_find() read it before all others */
 	case OPT_RAISE_FOR:
 		if (raise_for_set(a, arg, error, sizeof(error)))
@@ -135,19 +145,51 @@ static int watch(struct watch_args *a, struct reader *reader, struct pipeline *p
 	return code;
 }
 
+/* *ret_fd: -1 where this node is in no cluster. */
+static int publisher_open(const struct watch_args *a, int *ret_fd)
+{
+	struct bus_cfg cfg = a->bus;
+	char host[256] = "", token[BUS_TOKEN_MAX], error[1024];
+	int err;
+
+	*ret_fd = -1;
+	if (!cfg.url)
+		return EXIT_CLEAN;
+	gethostname(host, sizeof(host) - 1);
+	bus_token(host, token);
+	cfg.name = host;
+	err = publisher_start(&cfg, token, ret_fd, error, sizeof(error));
+	if (!err)
+		return EXIT_CLEAN;
+	log_error("%s", error);
+	return err == -ENOTSUP ? EXIT_UNSUPPORTED : err == -EINVAL ? EXIT_USAGE : EXIT_INTERNAL;
+}
+
+static int agent_open(struct pipeline *p, int fd)
+{
+	struct sink *agent = fd < 0 ? NULL : agent_new(fd, clock_monotonic_ns());
+
+	if (fd >= 0 && !agent)
+		close(fd);
+	return fd < 0 ? 0 : agent ? pipeline_add_listener(p, agent) : -ENOMEM;
+}
+
 static int watch_open(struct watch_args *a, struct reader **ret_reader, struct pipeline **ret)
 {
-	int err = session_readers_open(&a->session, ret_reader);
+	int fd, code = publisher_open(a, &fd), err = code ? 0 : session_readers_open(&a->session, ret_reader);
 
+	if (code)
+		return code;
 	*ret = err ? NULL : pipeline_new();
-	if (!*ret) {
-		log_error("starting: %s", strerror(err ? -err : ENOMEM));
+	err = err ? err : *ret ? agent_open(*ret, fd) : -ENOMEM;
+	if (err) {
+		log_error("starting: %s", strerror(-err));
 		return EXIT_INTERNAL;
 	}
 	return session_outputs_open(&a->session, *ret);
 }
 
-static const struct argp_child watch_children[] = { { &session_argp, 0, NULL, 0 }, { 0 } };
+static const struct argp_child watch_children[] = { { &session_argp, 0, NULL, 0 }, { &bus_argp, 0, NULL, 0 }, { 0 } };
 static const struct argp watch_argp = { watch_options, watch_option, NULL, NULL, watch_children, NULL, NULL };
 static const struct help watch_help = {
 	"watch", "[OPTIONS]",
@@ -216,6 +258,8 @@ static bool watch_reload(void *of, struct pipeline *p, struct session_cfg *next)
 	} else {
 		ok = settings_change(&s->now->session, &a->session, p, next, s->config);
 	}
+	if (ok && bus_options_differ(&s->now->bus, &a->bus))
+		log_warn("%s: nats: needs a restart, stays as it was", s->config);
 	if (ok)
 		settings_keep(s->now, next);
 	if (a)
@@ -245,7 +289,8 @@ int cmd_watch(int argc, char **argv)
 	}
 	a.session.outputs.inputs = &service.config;
 	a.session.outputs.n_inputs = !!service.config;
-	code = session_args_check(&a.session);
+	code = bus_options_check(&a.bus);
+	code = code ? code : session_args_check(&a.session);
 	if (code) {
 		session_args_free(&a.session);
 		return code;

@@ -72,9 +72,9 @@ int metrics_serve(const char *address, struct pipeline *p, struct metrics **ret,
 	m->sink.class = &metrics_class;
 	err = server_start(&m->server, address, &m->share, error, size);
 	if (!err) {
-		err = pipeline_adopt_sink(p, &m->sink);
+		err = pipeline_add_listener(p, &m->sink);
 		if (err)
-			snprintf(error, size, "--metrics: no room beside so many outputs; give fewer");
+			snprintf(error, size, "--metrics: no room beside the other listeners of the session");
 	}
 	if (err)
 		metrics_free(m);

@@ -73,12 +73,6 @@ int output_open(struct output *o, const char *path, const struct sink_class *cla
 	return err;
 }
 
-int output_adopt(struct output *o, struct sink *sink)
-{
-	*o = (struct output){ .class = sink->class, .sink = sink };
-	return output_file_begin(&o->file, "-");
-}
-
 static void change_set(struct output *o, enum output_change_kind kind, int err)
 {
 	o->change = (struct output_change){ .kind = kind,

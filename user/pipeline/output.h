@@ -72,8 +72,6 @@ struct output_stream { /* what outputs are written from; the pipeline's */
 
 /* Opens `path`; class NULL: a recording. 0, or -errno with nothing to free. */
 int output_open(struct output *o, const char *path, const struct sink_class *class);
-/* One that writes to no file. 0, or -errno: it is not taken. */
-int output_adopt(struct output *o, struct sink *sink);
 /* Ends it; the file takes its final name, or goes where `fed` is false. 0 or the first -errno. */
 int output_finish(struct output *o, const struct output_stream *s, bool fed);
 void output_free(struct output *o); /* of a finished one */

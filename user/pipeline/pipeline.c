@@ -13,6 +13,7 @@
 #include "pipeline/output.h"
 
 #define OUTPUTS_MAX 16
+#define LISTENERS_MAX 4
 #define SEC 1000000000ull
 #define STILL_NS (5 * SEC)          /* between two ticks: the session had no turn, or the whole host had none */
 #define SETTLE_NS (8 * SEC)         /* then the ranks have time to go on; a loss is still held (detect/host/loss.c) */
@@ -29,6 +30,8 @@ struct pipeline {
 	struct output_stream stream;
 	struct output outputs[OUTPUTS_MAX];
 	int n_outputs;
+	struct sink *listeners[LISTENERS_MAX];
+	int n_listeners;
 	void (*tap)(void *to, const struct wire_hdr *rec, struct pipeline *p);
 	void *tap_to;
 	uint64_t records, undecoded;
@@ -73,6 +76,8 @@ int pipeline_free(struct pipeline *p)
 	if (!p)
 		return 0;
 	err = pipeline_close_outputs(p);
+	for (int i = 0; i < p->n_listeners; i++)
+		p->listeners[i]->class->close(p->listeners[i], p->model);
 	for (int i = 0; i < p->n_outputs; i++)
 		output_free(&p->outputs[i]);
 	kept_records_free(&p->stream.kept);
@@ -128,12 +133,12 @@ int pipeline_add_sink(struct pipeline *p, const char *name, const char *path)
 	return class ? output_add(p, path, class) : -EPROTONOSUPPORT;
 }
 
-int pipeline_adopt_sink(struct pipeline *p, struct sink *sink)
+int pipeline_add_listener(struct pipeline *p, struct sink *s)
 {
-	int err = p->n_outputs < OUTPUTS_MAX ? output_adopt(&p->outputs[p->n_outputs], sink) : -E2BIG;
-
-	p->n_outputs += !err;
-	return err;
+	if (p->n_listeners == LISTENERS_MAX)
+		return -E2BIG;
+	p->listeners[p->n_listeners++] = s;
+	return 0;
 }
 
 int pipeline_keep(struct pipeline *p, const char *const *inputs, size_t n_inputs)
@@ -167,20 +172,29 @@ const struct keeper *pipeline_keeper(const struct pipeline *p)
 		if (o_->sink && o_->sink->class->method) \
 	output_check(o_, &(p)->stream, o_->sink->class->method(o_->sink, __VA_ARGS__))
 
+#define EACH_LISTENER(p, method, ...) \
+	for (int i_ = 0; i_ < (p)->n_listeners; i_++) \
+		if ((p)->listeners[i_]->class->method) \
+	(p)->listeners[i_]->class->method((p)->listeners[i_], __VA_ARGS__)
+
 static void ops_hand_out(struct pipeline *p)
 {
 	const struct op *op;
 
-	while ((op = model_next_ended(p->model)))
+	while ((op = model_next_ended(p->model))) {
 		EACH_SINK(p, op, op, p->model);
+		EACH_LISTENER(p, op, op, p->model);
+	}
 }
 
 static void step_hand_out(struct pipeline *p)
 {
 	const struct step_done *s = model_step_done(p->model);
 
-	if (s)
-		EACH_SINK(p, step, s, p->model);
+	if (!s)
+		return;
+	EACH_SINK(p, step, s, p->model);
+	EACH_LISTENER(p, step, s, p->model);
 }
 
 /* A host that was halted (a guest that was paused), or a session that was: by the clock all ranks waited for as long,
@@ -203,9 +217,11 @@ static int judge(struct pipeline *p)
 
 	if (!err)
 		err = incidents_update(p->incidents, &p->found, p->model);
-	while (!err && (i = incidents_next(p->incidents)))
+	while (!err && (i = incidents_next(p->incidents))) {
 		for (int k = 0; k < p->n_outputs; k++)
 			output_incident(&p->outputs[k], &p->stream, i);
+		EACH_LISTENER(p, incident, i, p->model);
+	}
 	return err;
 }
 
@@ -253,6 +269,7 @@ static int event_feed(struct pipeline *p, struct event *e)
 	if (err == -ENOMEM)
 		return err;
 	EACH_SINK(p, event, e, p->model);
+	EACH_LISTENER(p, event, e, p->model);
 	ops_hand_out(p);
 	step_hand_out(p);
 	return e->kind == EV_TICK ? tick(p) : 0;

@@ -30,8 +30,9 @@ int pipeline_add_recording(struct pipeline *p, const char *path);
 /* Adds a sink by name that writes to `path` ("-": stdout). 0 or -errno. */
 int pipeline_add_sink(struct pipeline *p, const char *name, const char *path);
 
-/* Adds a sink that is no file and of no table; it is closed with the others. 0, or -errno and it stays the caller's. */
-int pipeline_adopt_sink(struct pipeline *p, struct sink *sink);
+/* Adds a sink that is open already, and no file: what its methods return is its own affair. The pipeline closes it.
+ * 0, or -E2BIG and it stays the caller's. */
+int pipeline_add_listener(struct pipeline *p, struct sink *s);
 
 /* Before this process is confined: leaves a keeper behind for the names of the outputs so far, and for `inputs`.
  * 0 or -errno. */

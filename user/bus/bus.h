@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bus.h - what carries reports and incidents between hosts: publish, fetch, lease, append, and nothing else of it is
+ * known outside of this room. A site with another engine writes these five functions (nats.c has NATS JetStream's).
+ *
+ * Two streams and a table. Reports: one subject a host, kept for minutes, may be lost. Incidents: one log a job, each
+ * message appended behind the one that its writer saw last, or refused. Leases: a value a job, changed only by who
+ * knows its revision.
+ *
+ * All calls wait for the other side, for BUS_WAIT_MS at most, and no thread but the caller's may be in one.
+ */
+#ifndef RANKTRACE_BUS_H
+#define RANKTRACE_BUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BUS_WAIT_MS 2000
+#define BUS_TOKEN_MAX 64     /* of a subject's last part, with its zero byte: bus_token() */
+#define BUS_KEPT_S 120       /* how long reports are kept: what a hub that begins knows of the past */
+#define BUS_SAME_WINDOW_S 10 /* a report that is published twice within that is stored once */
+#define BUS_NO_REVISION 0    /* of a lease, or a log: there is none yet */
+
+enum bus_stream { BUS_REPORTS, BUS_INCIDENTS };
+
+struct bus_cfg {                     /* NULL: not given */
+	const char *url;             /* "nats://host:4222,nats://host2:4222", "tls://..." */
+	const char *credentials;     /* file of a user's JWT and seed */
+	const char *ca, *cert, *key; /* files: who is trusted; who we are */
+	const char *name;            /* for the server's lists */
+	bool owns_streams;           /* may make the streams where they are missing: hubs */
+};
+
+struct bus_message {
+	const char *token; /* the subject's last part: whose it is. As long as the cursor's next call */
+	const void *data;
+	size_t len;
+	uint64_t seq;      /* in its stream */
+	int64_t stored_ns; /* the server's wall clock */
+};
+
+struct bus;
+struct bus_cursor;
+
+struct bus_class {
+	/* 0: stored. -ENOTCONN, -ETIMEDOUT: not, or not known to be: publish it again with the same `id`. -EACCES,
+	 * -EMSGSIZE: the server will not have it. */
+	int (*publish)(struct bus *b, const char *token, const void *data, size_t len, const char *id);
+	/* Messages of a stream in order: of one token or (NULL) of all; from number `from` on, or (0) those of the last
+	 * `past_s` seconds and all later ones. */
+	int (*follow)(struct bus *b, enum bus_stream stream, const char *token, uint64_t from, int past_s,
+		      struct bus_cursor **ret);
+	/* 1: *ret. 0: none came within that time. */
+	int (*fetch)(struct bus_cursor *c, int wait_ms, struct bus_message *ret);
+	void (*cursor_free)(struct bus_cursor *c);
+	/* The newest number of that log; BUS_NO_REVISION: it has none. */
+	int (*last)(struct bus *b, const char *token, uint64_t *ret_seq);
+	/* -ESTALE: somebody else wrote behind `after`. */
+	int (*append)(struct bus *b, const char *token, const void *data, size_t len, uint64_t after,
+		      uint64_t *ret_seq);
+	/* The value, zero-terminated, cut at `size`. */
+	int (*lease_read)(struct bus *b, const char *token, char *value, size_t size, uint64_t *ret_revision);
+	/* -ESTALE: its revision is another one now. */
+	int (*lease_write)(struct bus *b, const char *token, const char *value, uint64_t revision,
+			   uint64_t *ret_revision);
+	void (*close)(struct bus *b);
+};
+
+struct bus { /* first member of an implementation's */
+	const struct bus_class *class;
+};
+
+/* Connects, now or later: a server that is not there yet is waited for in the background. 0; -ENOTSUP: its library is
+ * not on this machine; -EINVAL: a setting; with the message (object, cause, remedy) in `error`. */
+int bus_nats_open(const struct bus_cfg *cfg, struct bus **ret, char *error, size_t error_size);
+
+/* A text as part of a subject: letters, digits, '-' and '_' stay, of others and of long ones a hash is put behind. Two
+ * texts have two tokens. */
+void bus_token(const char *text, char to[BUS_TOKEN_MAX]);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nats_private.h - shared by the files of the NATS bus.
+ */
+#ifndef RANKTRACE_NATS_PRIVATE_H
+#define RANKTRACE_NATS_PRIVATE_H
+
+#include "bus/bus.h"
+#include "bus/nats_library.h"
+
+#define NATS_REPORTS "RANKTRACE_REPORTS" /* streams, and the bucket of leases */
+#define NATS_INCIDENTS "RANKTRACE_INCIDENTS"
+#define NATS_LEASES "RANKTRACE_LEASES"
+#define NATS_SUBJECT_MAX (BUS_TOKEN_MAX + 32)
+
+struct nats_bus {
+	struct bus base;
+	const struct nats_library *lib;
+	natsConnection *connection;
+	jsCtx *js;
+	kvStore *leases; /* of a hub */
+};
+
+/* -ESTALE, -ETIMEDOUT, -ENOTCONN and so on. */
+int nats_errno(natsStatus s, jsErrCode code);
+/* "ranktrace.report.HOST", "ranktrace.incident.JOB"; token NULL: all of them. */
+void nats_subject(enum bus_stream stream, const char *token, char to[NATS_SUBJECT_MAX]);
+/* Waits for the server, as nothing goes on without it. */
+int nats_streams_make(struct nats_bus *b, const struct bus_cfg *cfg, char *error, size_t size);
+
+int nats_follow(struct bus *base, enum bus_stream stream, const char *token, uint64_t from, int past_s,
+		struct bus_cursor **ret);
+int nats_fetch(struct bus_cursor *c, int wait_ms, struct bus_message *ret);
+void nats_cursor_free(struct bus_cursor *c);
+
+#endif

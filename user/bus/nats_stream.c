@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nats_stream.c - the streams and the bucket, made by the first hub, and cursors on them. Reports are in memory of one
+ * server: agents send a whole one every second. Incidents and leases are in files, on three servers where there are
+ * three.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bus/nats_private.h"
+
+#define SEC INT64_C(1000000000)
+#define REPORTS_BYTES (INT64_C(512) << 20) /* older ones go */
+#define INCIDENTS_S (30 * 86400)
+#define REPLICAS 3
+#define CONNECT_TRIES 20 /* of BUS_WAIT_MS / 4: a server that starts at the same time */
+#define MESSAGES_WAITING 100000
+#define BYTES_WAITING (256 << 20)
+
+void nats_subject(enum bus_stream stream, const char *token, char to[NATS_SUBJECT_MAX])
+{
+	snprintf(to, NATS_SUBJECT_MAX, "ranktrace.%s.%s", stream == BUS_REPORTS ? "report" : "incident",
+		 token ? token : "*");
+}
+
+/* --- making them --- */
+
+static int stream_add(struct nats_bus *b, jsStreamConfig *c)
+{
+	jsErrCode code = 0;
+	natsStatus s = b->lib->js_AddStream(NULL, b->js, c, NULL, &code);
+
+	if (code == JSStreamReplicasNotSupportedErr) { /* one server */
+		c->Replicas = 1;
+		code = 0;
+		s = b->lib->js_AddStream(NULL, b->js, c, NULL, &code);
+	}
+	return code == JSStreamNameExistErr ? 0 : nats_errno(s, code);
+}
+
+static int stream_make(struct nats_bus *b, enum bus_stream stream)
+{
+	bool reports = stream == BUS_REPORTS;
+	char subject[NATS_SUBJECT_MAX];
+	const char *subjects[] = { subject };
+	jsStreamConfig c;
+
+	nats_subject(stream, NULL, subject);
+	b->lib->jsStreamConfig_Init(&c);
+	c.Name = reports ? NATS_REPORTS : NATS_INCIDENTS;
+	c.Subjects = subjects;
+	c.SubjectsLen = 1;
+	c.Storage = reports ? js_MemoryStorage : js_FileStorage;
+	c.Replicas = reports ? 1 : REPLICAS;
+	c.MaxAge = (reports ? BUS_KEPT_S : INCIDENTS_S) * SEC;
+	c.MaxBytes = reports ? REPORTS_BYTES : -1;
+	c.Duplicates = BUS_SAME_WINDOW_S * SEC;
+	return stream_add(b, &c);
+}
+
+static int bucket_make(struct nats_bus *b)
+{
+	natsStatus s = b->lib->js_KeyValue(&b->leases, b->js, NATS_LEASES);
+	kvConfig c;
+
+	if (!s)
+		return 0;
+	b->lib->kvConfig_Init(&c);
+	c.Bucket = NATS_LEASES;
+	c.History = 1;
+	c.StorageType = js_FileStorage;
+	c.Replicas = REPLICAS;
+	s = b->lib->js_CreateKeyValue(&b->leases, b->js, &c);
+	if (s) { /* one server; or another hub was faster */
+		c.Replicas = 1;
+		s = b->lib->js_CreateKeyValue(&b->leases, b->js, &c);
+	}
+	if (s)
+		s = b->lib->js_KeyValue(&b->leases, b->js, NATS_LEASES);
+	return nats_errno(s, 0);
+}
+
+int nats_streams_make(struct nats_bus *b, const struct bus_cfg *cfg, char *error, size_t size)
+{
+	int err = -ENOTCONN;
+	const char *text;
+
+	for (int i = 0; i < CONNECT_TRIES; i++) {
+		if (b->lib->natsConnection_Status(b->connection) == NATS_CONN_STATUS_CONNECTED)
+			err = stream_make(b, BUS_REPORTS);
+		err = err ? err : stream_make(b, BUS_INCIDENTS);
+		err = err ? err : bucket_make(b);
+		if (!err)
+			return 0;
+		usleep(BUS_WAIT_MS * 1000 / 4);
+	}
+	text = b->lib->nats_GetLastError(NULL);
+	snprintf(error, size, "%s: %s; is a nats-server there, with JetStream (-js), and may this account use it?",
+		 cfg->url,
+		 err == -ENOTCONN ? "no connection"
+		 : text && *text  ? text
+				  : strerror(-err));
+	return err;
+}
+
+/* --- cursors --- */
+
+struct bus_cursor {
+	struct nats_bus *b;
+	natsSubscription *sub;
+	natsMsg *msg; /* of the last call */
+};
+
+int nats_follow(struct bus *base, enum bus_stream stream, const char *token, uint64_t from, int past_s,
+		struct bus_cursor **ret)
+{
+	struct nats_bus *b = (struct nats_bus *)base;
+	struct bus_cursor *c = calloc(1, sizeof(*c));
+	char subject[NATS_SUBJECT_MAX];
+	jsErrCode code = 0;
+	jsSubOptions o;
+	natsStatus s;
+
+	if (!c)
+		return -ENOMEM;
+	c->b = b;
+	nats_subject(stream, token, subject);
+	b->lib->jsSubOptions_Init(&o);
+	o.Stream = stream == BUS_REPORTS ? NATS_REPORTS : NATS_INCIDENTS;
+	o.Ordered = true; /* the library finds gaps, and begins anew behind the last one */
+	o.Config.DeliverPolicy = from ? js_DeliverByStartSequence : js_DeliverByStartTime;
+	o.Config.OptStartSeq = from;
+	o.Config.OptStartTime = from ? 0 : (time(NULL) - past_s) * SEC;
+	s = b->lib->js_SubscribeSync(&c->sub, b->js, subject, NULL, &o, &code);
+	if (s) {
+		free(c);
+		return nats_errno(s, code);
+	}
+	b->lib->natsSubscription_SetPendingLimits(c->sub, MESSAGES_WAITING, BYTES_WAITING);
+	*ret = c;
+	return 0;
+}
+
+static int message_read(struct bus_cursor *c, struct bus_message *ret)
+{
+	const struct nats_library *lib = c->b->lib;
+	const char *subject = lib->natsMsg_GetSubject(c->msg), *dot = subject ? strrchr(subject, '.') : NULL;
+	jsMsgMetaData *meta = NULL;
+
+	if (!dot || lib->natsMsg_GetMetaData(&meta, c->msg))
+		return -EBADMSG;
+	*ret = (struct bus_message){ .token = dot + 1,
+				     .data = lib->natsMsg_GetData(c->msg),
+				     .len = lib->natsMsg_GetDataLength(c->msg),
+				     .seq = meta->Sequence.Stream,
+				     .stored_ns = meta->Timestamp };
+	lib->jsMsgMetaData_Destroy(meta);
+	return 1;
+}
+
+int nats_fetch(struct bus_cursor *c, int wait_ms, struct bus_message *ret)
+{
+	const struct nats_library *lib = c->b->lib;
+	natsStatus s;
+
+	lib->natsMsg_Destroy(c->msg);
+	c->msg = NULL;
+	s = lib->natsSubscription_NextMsg(&c->msg, c->sub, wait_ms);
+	if (s == NATS_TIMEOUT)
+		return 0;
+	if (s == NATS_SLOW_CONSUMER || s == NATS_MISMATCH) /* what it passed over is lost to us; it goes on */
+		return 0;
+	return s ? nats_errno(s, 0) : message_read(c, ret);
+}
+
+void nats_cursor_free(struct bus_cursor *c)
+{
+	if (!c)
+		return;
+	c->b->lib->natsMsg_Destroy(c->msg);
+	c->b->lib->natsSubscription_Destroy(c->sub);
+	free(c);
+}

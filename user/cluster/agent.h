@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * agent.h - a node's part in a cluster: a sink that hands a report of the model to the publisher every second, and
+ * never waits.
+ */
+#ifndef RANKTRACE_CLUSTER_AGENT_H
+#define RANKTRACE_CLUSTER_AGENT_H
+
+#include "sink/sink.h"
+
+/* `fd`: of publisher_start(), owned from here on. `started_ns`: distinguishes this run of the agent from others of this
+ * boot. NULL: no memory. Its class' close frees it. */
+struct sink *agent_new(int fd, uint64_t started_ns);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * publisher.c - see publisher.h. Read publisher_run() first. One message at a time is on its way: what the server has
+ * not acknowledged stays first in the spool, so that order holds, and a message may arrive twice: its number says so.
+ */
+#include "cluster/publisher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/confine.h"
+#include "base/log.h"
+#include "cluster/report.h"
+#include "cluster/spool.h"
+
+#define SPOOL_BYTES (8u << 20) /* of 8 ranks: half an hour */
+#define RETRY_MS 500
+#define LAST_NS 2000000000ull /* at the end, for what is left */
+#define SOCKET_BYTES (1 << 20)
+#define ANSWER_MS 10000
+
+struct publisher {
+	struct bus *bus;
+	const char *token;
+	int fd;
+	struct spool *spool;
+	uint64_t gone; /* since it was last said */
+	uint64_t ended_ns;
+	bool cut; /* said */
+};
+
+/* --- in --- */
+
+static void messages_take(struct publisher *p)
+{
+	static char buf[sizeof(struct publisher_frame) + REPORT_BYTES_MAX];
+	ssize_t n;
+
+	while (!p->ended_ns) {
+		n = recv(p->fd, buf, sizeof(buf), MSG_DONTWAIT);
+		if (n > (ssize_t)sizeof(struct publisher_frame))
+			p->gone += spool_put(p->spool, buf, n);
+		else if (n < 0 && errno != EINTR)
+			return;
+		else if (!n)
+			p->ended_ns = clock_monotonic_ns();
+	}
+}
+
+/* --- out --- */
+
+static void state_say(struct publisher *p, int err)
+{
+	if (err && !p->cut)
+		log_warn("the bus does not take reports (%s): they are kept, and sent in order when it does",
+			 strerror(-err));
+	else if (!err && p->cut)
+		log_info("the bus takes reports again; %zu wait", spool_count(p->spool));
+	if (!err && p->gone)
+		log_warn("%" PRIu64 " reports were dropped: the bus did not take them, and their room is bounded",
+			 p->gone);
+	p->gone = err ? p->gone : 0;
+	p->cut = err != 0;
+}
+
+/* 0: it is over for this message, stored or refused for good. */
+static int first_publish(struct publisher *p)
+{
+	struct publisher_frame frame;
+	char id[BUS_TOKEN_MAX + 48];
+	size_t len;
+	const char *data = spool_first(p->spool, &len);
+	int err;
+
+	memcpy(&frame, data, sizeof(frame));
+	snprintf(id, sizeof(id), "%s-%" PRIx64 "-%" PRIu64, p->token, frame.agent, frame.sequence);
+	err = p->bus->class->publish(p->bus, p->token, data + sizeof(frame), len - sizeof(frame), id);
+	if (err != -EMSGSIZE)
+		return err;
+	p->gone++; /* never */
+	return 0;
+}
+
+static int spool_publish(struct publisher *p)
+{
+	size_t len;
+	int err = 0;
+
+	while (!err && spool_first(p->spool, &len)) {
+		err = first_publish(p);
+		if (!err)
+			spool_drop(p->spool);
+		state_say(p, err);
+		messages_take(p);
+	}
+	return err;
+}
+
+static bool is_over(const struct publisher *p)
+{
+	return p->ended_ns && (!spool_count(p->spool) || clock_monotonic_ns() - p->ended_ns > LAST_NS);
+}
+
+void publisher_run(struct bus *b, const char *token, int fd, struct spool *s)
+{
+	struct publisher p = { .bus = b, .token = token, .fd = fd, .spool = s };
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+
+	while (!is_over(&p)) {
+		messages_take(&p);
+		if (spool_publish(&p) && !is_over(&p))
+			usleep(RETRY_MS * 1000);
+		else if (!p.ended_ns)
+			poll(&wait, 1, -1);
+	}
+}
+
+/* --- the process --- */
+
+struct answer {
+	int err;
+	char error[512];
+};
+
+static _Noreturn void child_main(const struct bus_cfg *cfg, const char *token, int fd)
+{
+	struct spool *s = spool_new(SPOOL_BYTES);
+	struct answer a = { .err = s ? 0 : -ENOMEM, .error = "out of memory" };
+	struct bus *b = NULL;
+
+	prctl(PR_SET_NAME, "ranktrace-bus");
+	signal(SIGINT, SIG_IGN); /* it ends after the tracer does */
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	if (!a.err)
+		a.err = confine_bus();
+	if (!a.err)
+		a.err = confine_bus_calls(); /* the library's threads have the filter of the one that starts them */
+	if (!a.err)
+		a.err = bus_nats_open(cfg, &b, a.error, sizeof(a.error));
+	if (send(fd, &a, sizeof(a), MSG_NOSIGNAL) == sizeof(a) && !a.err)
+		publisher_run(b, token, fd, s);
+	_exit(0);
+}
+
+static int answer_wait(int fd, char *error, size_t size)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+	struct answer a = { .err = -EIO, .error = "the process that publishes reports did not start" };
+
+	if (poll(&wait, 1, ANSWER_MS) == 1 && recv(fd, &a, sizeof(a), 0) != sizeof(a))
+		a.err = -EIO;
+	snprintf(error, size, "%.*s", (int)sizeof(a.error), a.error);
+	return a.err;
+}
+
+int publisher_start(const struct bus_cfg *cfg, const char *token, int *ret_fd, char *error, size_t error_size)
+{
+	int pair[2], err, bytes = SOCKET_BYTES;
+	pid_t child;
+
+	snprintf(error, error_size, "no process that publishes reports can be started");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	child = fork();
+	if (!child) {
+		close(pair[0]);
+		child_main(cfg, token, pair[1]);
+	}
+	err = child < 0 ? -errno : 0;
+	close(pair[1]);
+	err = err ? err : answer_wait(pair[0], error, error_size);
+	if (err)
+		close(pair[0]);
+	else
+		*ret_fd = pair[0];
+	return err;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * report_make.c - see report_make.h. A message is built in one block that is used again each second; what finds no room
+ * in it is left out and counted. Read report_make() first.
+ */
+#include "cluster/report_make.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/keyed.h"
+#include "cluster/report_part.h"
+
+#define FINDINGS_MAX 64
+
+struct known_proc { /* by pid */
+	struct keyed keyed;
+	struct event_proc who;
+};
+
+struct open_finding {
+	char id[FINDING_ID_MAX], caused_by[FINDING_ID_MAX];
+	struct finding f;
+	char summary[512];
+};
+
+struct report_maker {
+	struct report_block block;
+	struct keyed_table procs;
+	struct open_finding findings[FINDINGS_MAX];
+	size_t n_findings;
+};
+
+struct report_maker *report_maker_new(void)
+{
+	struct report_maker *r = calloc(1, sizeof(*r));
+
+	if (r && !report_block_init(&r->block)) {
+		free(r);
+		return NULL;
+	}
+	return r;
+}
+
+void report_maker_free(struct report_maker *r)
+{
+	if (!r)
+		return;
+	keyed_free(&r->procs);
+	report_block_free(&r->block);
+	free(r);
+}
+
+int report_maker_event(struct report_maker *r, const struct event *e)
+{
+	struct known_proc *k = e->kind == EV_PROC ? keyed_get(&r->procs, e->tgid, 0, sizeof(*k)) : NULL;
+
+	if (k)
+		k->who = e->proc;
+	return e->kind == EV_PROC && !k ? -ENOMEM : 0;
+}
+
+/* --- findings --- */
+
+static struct open_finding *finding_open(struct report_maker *r, const char *id)
+{
+	for (size_t i = 0; i < r->n_findings; i++)
+		if (!strcmp(r->findings[i].id, id))
+			return &r->findings[i];
+	return r->n_findings < FINDINGS_MAX ? &r->findings[r->n_findings++] : NULL;
+}
+
+void report_maker_incident(struct report_maker *r, const struct incident *i)
+{
+	struct open_finding *o = finding_open(r, i->id);
+
+	if (!o) {
+		r->block.left_out++;
+		return;
+	}
+	if (i->phase == PHASE_CLOSE) {
+		*o = r->findings[--r->n_findings];
+		return;
+	}
+	memcpy(o->id, i->id, sizeof(o->id));
+	memcpy(o->caused_by, i->caused_by, sizeof(o->caused_by));
+	o->f = i->f;
+	report_summary(i, o->summary, sizeof(o->summary));
+}
+
+static void findings_put(struct report_maker *r, Cluster__NodeReport *to, const struct model *m)
+{
+	to->findings = report_list(&r->block, r->n_findings);
+	for (size_t i = 0; to->findings && i < r->n_findings; i++) {
+		const struct open_finding *o = &r->findings[i];
+		Cluster__Finding *f = report_finding(&r->block, &o->f, m->now_ns);
+
+		if (!f)
+			return;
+		f->id = (char *)o->id;
+		f->caused_by = *o->caused_by ? (char *)o->caused_by : NULL;
+		f->summary = (char *)o->summary;
+		to->findings[to->n_findings++] = f;
+	}
+}
+
+/* --- processes --- */
+
+static bool lives(void *entry, const void *arg)
+{
+	const struct keyed *k = entry;
+
+	return model_proc(arg, k->a) != NULL;
+}
+
+static bool is_reported(const struct proc *p)
+{
+	if (!p->is_child)
+		return p->rank >= 0 || p->members;
+	for (const struct task *t = p->tasks; t; t = t->next) /* lint: never NULL */
+		if (t->blocked || t->state == TASK_STOPPED)
+			return true;
+	return false;
+}
+
+static void processes_put(struct report_maker *r, Cluster__NodeReport *to, const struct model *m)
+{
+	static const struct event_proc unknown = { .rank = -1, .local_rank = -1, .world_size = -1 };
+	size_t n = 0;
+
+	for (const struct proc *p = m->procs; p; p = p->next)
+		n += is_reported(p);
+	n = n < REPORT_PROCESSES_MAX ? n : REPORT_PROCESSES_MAX;
+	to->processes = report_list(&r->block, n);
+	for (const struct proc *p = m->procs; p && to->processes; p = p->next) {
+		struct known_proc *k = is_reported(p) ? keyed_find(&r->procs, p->tgid, 0) : NULL;
+		Cluster__Process *one;
+
+		if (!is_reported(p))
+			continue;
+		one = to->n_processes < n ? report_process(&r->block, p, k ? &k->who : &unknown, m) : NULL;
+		if (one)
+			to->processes[to->n_processes++] = one;
+		else
+			r->block.left_out++;
+	}
+}
+
+static void gpus_put(struct report_maker *r, Cluster__NodeReport *to, const struct model *m)
+{
+	const struct node *n = model_node(m, 0);
+
+	to->gpus = report_list(&r->block, GPUS_MAX);
+	for (const struct gpu *g = n->gpus.all; g && to->gpus && to->n_gpus < GPUS_MAX; g = g->next) {
+		Cluster__Gpu *one = report_gpu(&r->block, g, m->now_ns);
+
+		if (one)
+			to->gpus[to->n_gpus++] = one;
+	}
+}
+
+Cluster__NodeReport *report_make(struct report_maker *r, const struct model *m)
+{
+	static const Cluster__NodeReport none = CLUSTER__NODE_REPORT__INIT;
+	Cluster__NodeReport *to;
+
+	keyed_keep(&r->procs, lives, m);
+	report_block_reset(&r->block);
+	to = report_alloc(&r->block, sizeof(*to)); /* the first always fits */
+	*to = none;
+	to->has_version = to->has_now_ns = to->has_lost_records = to->has_hang_limit_ns = to->has_busy_limit_ns = 1;
+	to->version = REPORT_VERSION;
+	to->host = (char *)(m->host && *m->host ? m->host : "host");
+	to->boot_id = (char *)(*model_node(m, 0)->boot_id ? model_node(m, 0)->boot_id : "unknown");
+	to->now_ns = m->now_ns;
+	to->lost_records = m->lost;
+	to->hang_limit_ns = m->hang_floor_ns;
+	to->busy_limit_ns = m->busy_limit_ns;
+	processes_put(r, to, m);
+	gpus_put(r, to, m);
+	findings_put(r, to, m);
+	to->left_out = r->block.left_out;
+	to->has_left_out = to->left_out != 0;
+	return to;
+}

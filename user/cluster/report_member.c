@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * report_member.c - how far a rank is in each of its communicators: by NCCL's counters, and by its calls where they
+ * are seen.
+ */
+#include "base/hash.h"
+#include "cluster/report_part.h"
+
+#define COMMS_MAX 64  /* of a process; further ones are counted */
+#define SIGNATURES 64 /* collectives under one hash */
+
+static void samples_put(struct report_block *b, Cluster__Member *to, const struct samples *s, uint64_t now_ns)
+{
+	to->has_sampled_age_ns = to->has_same_age_ns = 1;
+	to->sampled_age_ns = report_age(now_ns, s->seen_ns);
+	to->same_age_ns = report_age(now_ns, s->since_ns);
+	to->has_before_age_ns = s->after_ns != 0;
+	to->before_age_ns = report_age(now_ns, s->after_ns);
+	to->has_async_result = s->async_result != 0;
+	to->async_result = s->async_result;
+	to->has_init_state = 1;
+	to->init_state = s->init_state;
+	to->has_aborted = s->aborted;
+	to->aborted = s->aborted;
+	to->counters = s->counted ? report_alloc(b, OP_KINDS_COUNTED * sizeof(uint64_t)) : NULL;
+	for (int k = 0; to->counters && k < OP_KINDS_COUNTED; k++)
+		to->counters[to->n_counters++] = s->counters[k];
+}
+
+/* The newest collective that is over, and the newest that is reached. */
+static void ends_put(Cluster__Member *to, const struct member *mb, uint64_t now_ns)
+{
+	for (const struct op *op = mb->ops_tail; op && !to->has_completed; op = op->prev) {
+		if (op_space(op) != SEQ_COLL || !op->enqueue_ns)
+			continue;
+		if (!to->has_reached && op_reached(op)) {
+			to->has_reached = 1;
+			to->reached = op->seq + 1;
+		}
+		if (!op->end_ns)
+			continue;
+		to->has_completed = to->has_completed_age_ns = to->has_completed_error_ns = 1;
+		to->completed = op->seq + 1;
+		to->completed_age_ns = report_age(now_ns, op->end_ns);
+		to->completed_error_ns = op->end_error_ns;
+	}
+}
+
+static void signatures_put(Cluster__Member *to, const struct member *mb)
+{
+	uint64_t upto = mb->entered_seq[SEQ_COLL] & ~(uint64_t)(SIGNATURES - 1), hash = 0, n = 0;
+
+	for (const struct op *op = mb->ops; op && upto; op = op->next) {
+		if (op_space(op) != SEQ_COLL || op->seq + SIGNATURES < upto || op->seq >= upto)
+			continue;
+		hash = hash_mix(hash, op->signature);
+		n++;
+	}
+	if (n != SIGNATURES)
+		return;
+	to->has_signatures_to = to->has_signatures_hash = 1;
+	to->signatures_to = upto;
+	to->signatures_hash = hash;
+}
+
+static void calls_put(Cluster__Member *to, const struct member *mb, uint64_t now_ns)
+{
+	to->has_entered = to->has_entered_age_ns = 1;
+	to->entered = mb->entered_seq[SEQ_COLL];
+	to->entered_age_ns = report_age(now_ns, mb->last_call_ns);
+	ends_put(to, mb, now_ns);
+	signatures_put(to, mb);
+}
+
+static Cluster__Member *member_of(struct report_block *b, const struct member *mb, uint64_t now_ns)
+{
+	static const Cluster__Member none = CLUSTER__MEMBER__INIT;
+	Cluster__Member *to = report_alloc(b, sizeof(*to));
+
+	if (!to)
+		return NULL;
+	*to = none;
+	to->has_addr = to->has_hash = to->has_rank = to->has_nranks = to->has_device = 1;
+	to->addr = mb->addr;
+	to->hash = mb->comm->hash;
+	to->rank = mb->rank;
+	to->nranks = mb->comm->nranks;
+	to->device = mb->device;
+	if (mb->samples.n)
+		samples_put(b, to, &mb->samples, now_ns);
+	if (mb->last_call_ns && mb->seq_known)
+		calls_put(to, mb, now_ns);
+	return to;
+}
+
+void report_members(struct report_block *b, const struct proc *p, Cluster__Process *to, uint64_t now_ns)
+{
+	to->comms = report_list(b, COMMS_MAX);
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+		Cluster__Member *one;
+
+		if (mb->gone || !mb->comm->hash)
+			continue;
+		one = to->comms && to->n_comms < COMMS_MAX ? member_of(b, mb, now_ns) : NULL;
+		if (one)
+			to->comms[to->n_comms++] = one;
+		else
+			b->left_out++;
+	}
+}
