@@ -96,14 +96,16 @@ static void test_one_rank(void **state)
 /* Each member is met in a communicator of its own, and joins another once that is known. */
 static void test_communicators(void **state)
 {
-	const int n = 100000;
+	const int n = 100000, n_procs = 200; /* on two hosts: one process, and one host, has a bound */
 	struct model *m = model_new();
 	double begin = now_s();
 
 	(void)state;
-	proc_add(m, 0, 100, 1, 0, false);
+	for (int i = 0; i < n_procs; i++)
+		proc_add(m, i % 2, 100 + i, 1, i, false);
 	for (int i = 0; i < n; i++) {
-		struct event e = { .kind = EV_COMM_SAMPLE, .tgid = 100, .tid = 100 };
+		uint32_t proc = i / 2 % n_procs;
+		struct event e = { .kind = EV_COMM_SAMPLE, .node = proc % 2, .tgid = 100 + proc, .tid = 100 + proc };
 
 		e.comm_sample.comm = 0x1000 * (uint64_t)(i + 1);
 		e.comm_sample.hash = 7 + i / 2; /* two of each */

@@ -444,14 +444,19 @@ static void a_storm_of_deaths(void **state)
 	assert_in_range(most, 2049, 4097);
 }
 
-static void comm_of_one(uint64_t addr, bool gone)
+static void comm_of(int rank, uint64_t addr, bool gone)
 {
-	struct event e = job_event(EV_COMM_GONE, 0, 0);
+	struct event e = job_event(EV_COMM_GONE, rank, 0);
 
-	give(job_ready_event(0, 2, addr, 1000 + addr));
+	give(job_ready_event(rank, 8, addr, 1000 + addr));
 	e.comm_gone.addr = addr;
 	if (gone)
 		give(e);
+}
+
+static void comm_of_one(uint64_t addr, bool gone)
+{
+	comm_of(0, addr, gone);
 }
 
 static void communicators_that_are_over(void **state)
@@ -470,11 +475,11 @@ static void communicators_that_are_over(void **state)
 	assert_int_equal(m->n_members, 1);
 	assert_true(model_proc(m, job_pid(0))->members->addr == 2 && !model_proc(m, job_pid(0))->members->next_in_proc);
 	for (uint64_t i = 10; i < 10 + 1024; i++)
-		comm_of_one(i, true);
+		comm_of(i % 8, i, true); /* few of each: where one process has many, they go at once */
 	now += SEC;
 	tick();
 	assert_int_equal(m->n_comms, 1 + 1024);
-	comm_of_one(3, true);
+	comm_of(1, 3, true);
 	now += SEC;
 	tick(); /* however young: the oldest makes room */
 	assert_int_equal(m->n_comms, 1 + 1024);
