@@ -119,9 +119,9 @@ class Build:
 
 
 def limits():
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_MAX_S, CPU_MAX_S))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+    """Not the hard ones: parsers and readers set their own, which may be above."""
+    for what, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, CPU_MAX_S), (resource.RLIMIT_AS, MEMORY_MAX)):
+        resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
 
 
 def run(program):
