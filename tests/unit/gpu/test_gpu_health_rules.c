@@ -205,6 +205,7 @@ static void memory_errors(void **state)
 	(void)state;
 	health.ecc_uncorrected = 5; /* of before */
 	health.ecc_corrected = 70;
+	health.rows_uncorrected = 4;
 	checkup();
 	assert_null(only());
 	health.ecc_uncorrected = 6;
@@ -212,6 +213,7 @@ static void memory_errors(void **state)
 	assert_true(is(CAUSE_ECC_UNCORRECTED));
 	assert_true(number_named(only(), "ecc_uncorrected", 0) == 6);
 	assert_true(number_named(only(), "ecc_corrected", 0) == 70);
+	assert_true(number_named(only(), "rows_remapped_uncorrected", 0) == 4);
 	m.now_ns += 60 * SEC;
 	tick();
 	assert_true(is(CAUSE_ECC_UNCORRECTED));

@@ -72,11 +72,37 @@ static void is_dead_as_a_whole(void **state)
 	halts(kill_second_process, HANG_PROCESS_DEAD);
 }
 
+/* Its first rank entered what both take part in, then it was stopped; the world lacks both only later. The stop is
+ * known by what was lacking first. */
+static void what_was_lacking_first(void **state)
+{
+	struct event e = { .kind = EV_TASK, .tgid = tgid_of(0), .tid = tgid_of(0) };
+	uint64_t lacking_ns;
+
+	(void)state;
+	call(0, PAIR);
+	lacking_ns = now;
+	states[0] = states[1] = e.task.state = TASK_STOPPED;
+	e.ts_ns = now;
+	assert_int_equal(model_apply(m, &e), 0);
+	ticks(2);
+	for (int r = 2; r < RANKS; r++) {
+		call(r, WORLD);
+		wait_for(r, WORLD, false);
+	}
+	ticks(20);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].class, HANG_STOPPED);
+	assert_int_equal(list.items[0].n_ranks, 2);
+	assert_int_equal(list.items[0].since_ns, lacking_ns);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(is_stopped_as_a_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(is_dead_as_a_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_was_lacking_first, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

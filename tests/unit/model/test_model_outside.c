@@ -211,6 +211,26 @@ static void one_that_is_seen_again_is_a_member_anew(void **state)
 	assert_false(member_at(ADDR)->gone);
 }
 
+/* Its calls are seen from the first: they say how far it is, whatever its counters show. */
+static void of_one_that_calls_no_number_is_changed(void **state)
+{
+	struct event e = job_call_event(0, OP_ALLREDUCE, ADDR, 1, 10);
+
+	(void)state;
+	give(job_proc_event(0, 2, 0));
+	give(job_ready_event(0, 2, ADDR, HASH));
+	samples(9); /* before its first call */
+	assert_int_equal(member_at(ADDR)->next_seq[SEQ_COLL], 0);
+	for (int i = 0; i < 3; i++) {
+		now += MSEC;
+		give(e);
+	}
+	samples(12);
+	assert_int_equal(member_at(ADDR)->next_seq[SEQ_COLL], 3);
+	assert_int_equal(member_at(ADDR)->entered_seq[SEQ_COLL], 3);
+	assert_int_equal(member_at(ADDR)->samples.n, 2);
+}
+
 static void vanished(uint64_t hash)
 {
 	struct event e = job_event(EV_COMM_VANISHED, 0, 0);
@@ -413,6 +433,7 @@ int main(void)
 		TEST(one_that_is_seen_no_more_is_forgotten),
 		TEST(one_that_is_seen_again_is_a_member_anew),
 		TEST(one_that_vanished_is_forgotten),
+		TEST(of_one_that_calls_no_number_is_changed),
 		PROXY(a_proxy_stands_still_while_all_is_the_same),
 		PROXY(a_proxy_moves_if_anything_differs),
 		PROXY(a_proxy_with_more_parts_moves),

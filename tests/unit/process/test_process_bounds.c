@@ -158,6 +158,28 @@ static void whose_child_it_is(void **state)
 	assert_null(model_proc(m, 25)->leader);
 }
 
+/* Another container of the pod may have a rank of that number, too: what runs there is not its child. */
+static void whose_child_it_is_by_its_place(void **state)
+{
+	struct event e = { .kind = EV_PROC };
+
+	(void)state;
+	e.proc.rank = 3;
+	e.proc.local_rank = e.proc.world_size = -1;
+	e.proc.job = "job";
+	for (uint32_t i = 0; i < 4; i++) {
+		e.tgid = e.tid = 10 + i;
+		e.proc.is_child = i > 0;
+		e.proc.parent_tgid = 99;
+		e.proc.pod = i == 2 ? "pod-b" : "pod-a";
+		e.proc.container = i == 3 ? "c2" : "c1";
+		give(e);
+	}
+	assert_int_equal(model_proc(m, 11)->leader->tgid, 10);
+	assert_null(model_proc(m, 12)->leader);
+	assert_null(model_proc(m, 13)->leader);
+}
+
 static void ranks_that_no_launcher_numbered(void **state)
 {
 	const struct proc *p;
@@ -521,6 +543,7 @@ int main(void)
 		TEST(a_pid_that_is_forked_again),
 		TEST(which_process_is_asked_for),
 		TEST(whose_child_it_is),
+		TEST(whose_child_it_is_by_its_place),
 		TEST(ranks_that_no_launcher_numbered),
 		TEST(blocked_until_a_scan_shows_otherwise),
 		TEST(the_end_of_a_wait),
