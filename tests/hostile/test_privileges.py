@@ -24,6 +24,7 @@ LIMITS = {"address space": "Max address space", "data": "Max data size", "cpu": 
 UNITS = {"GB": 1 << 30, "MB": 1 << 20, "s": 1, "": 1}
 OURS = {"ranktrace", "ranktrace-zyg", "ranktrace-read", "ranktrace-parse", "ranktrace-nvml", "ranktrace-http",
         "ranktrace-bus"}
+ENDED = (FileNotFoundError, ProcessLookupError)  # before a file of it was opened, or before it was read
 NVML = """
 int nvmlInit_v2(void) { return 0; }
 int nvmlDeviceGetCount_v2(unsigned *n) { *n = 1; return 0; }
@@ -58,7 +59,8 @@ def names(bits):
 
 
 def status(pid):
-    with open(f"/proc/{pid}/status") as f:
+    """Anybody's process may have a name that is no text: other tests run beside."""
+    with open(f"/proc/{pid}/status", errors="surrogateescape") as f:
         return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
 
 
@@ -115,7 +117,7 @@ def check_session(tracer, rows, mine):
                 if name in rows and is_settled(pid, name):
                     check_process(pid, name, rows, mine)
                     checked[name] = pid
-            except FileNotFoundError:
+            except ENDED:
                 pass
     print(f"  as documented: {checked}")
     job.check(set(checked) == set(rows), f"there were {sorted(checked)} of {sorted(rows)}")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_shared_halted.c - a process of several ranks that is stopped, or dead, as a whole: one event, one finding.
+ * test_shared_halted.c - a process of several ranks that is stopped, or dead, as a whole: one event, one finding;
+ * and what is not guessed of its threads.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "detect/hang/wait_roots.h"
 #include "tests/unit/job/shared_pair.h"
 
 static void stop_second_process(void)
@@ -97,12 +99,39 @@ static void what_was_lacking_first(void **state)
 	assert_int_equal(list.items[0].since_ns, lacking_ns);
 }
 
+/* Each thread is ahead of the other in one communicator, and in what each is now is not seen: of ranks that are
+ * processes of their own one would be guessed, of these none is. */
+static void nothing_is_guessed_of_threads(void **state)
+{
+	struct wait_roots found = { 0 };
+
+	(void)state;
+	call(0, PAIR);
+	for (int r = 1; r < RANKS; r++)
+		call(r, WORLD);
+	for (int r = 2; r < RANKS; r++)
+		wait_for(r, WORLD, false);
+	now += 60 * SEC;
+	give(0, (struct event){ .kind = EV_TICK });
+	assert_int_equal(wait_roots_find(m, &found), 0);
+	assert_int_equal(found.n_roots, 0);
+	assert_int_equal(found.n_cycles, 0);
+	wait_for(0, PAIR, false); /* now it is */
+	wait_for(1, WORLD, false);
+	assert_int_equal(wait_roots_find(m, &found), 0);
+	assert_int_equal(found.n_roots, 0);
+	assert_int_equal(found.n_cycles, 1);
+	assert_int_equal(found.cycles[0].n_comms, 2);
+	wait_roots_free(&found);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(is_stopped_as_a_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(is_dead_as_a_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_was_lacking_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(nothing_is_guessed_of_threads, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
