@@ -2,6 +2,7 @@
 """Another user's process with the whole environment of a rank of the job, and the job's library mapped: it is a job of
 its own, and nothing is said of the real one. And another user's job whose communicators say the job's commHash in
 memory, and then stand still: they are in none of the job's."""
+import collections
 import json
 import os
 import re
@@ -15,6 +16,8 @@ import hostile
 import job
 
 SEEN_S = 3  # several scans of the host
+AHEAD = 1000  # operations of all ranks, in each communicator: the forger has so many more
+BEHIND = 50
 
 
 def environment(pid):
@@ -51,7 +54,6 @@ def forged_environment(rng):
     hostile.check_gap(daemon)
 
 
-
 def hash_write(pid, old, new):
     """What the attacker may do to its own memory; the hand is ours. How many places held the old one."""
     n = 0
@@ -74,15 +76,28 @@ def hash_write(pid, old, new):
 
 
 def comms_of(log):
-    """Communicators with two ranks, as the job itself says."""
-    ranks = {}
+    """Communicators with two ranks, as the job itself says: the number of their operations, the least one first."""
+    ranks, n = {}, collections.Counter()
     for o in job.lines(log):
         ranks.setdefault(o["comm"], set()).add(o["pid"])
-    return {c: p for c, p in ranks.items() if len(p) == 2}
+        n[o["comm"]] += 1
+    return {c: n[c] for c in sorted(n, key=n.get) if len(ranks[c]) == 2}
+
+
+def least(comms):
+    return min(comms.values(), default=0)
 
 
 def packed(comm):
     return int(comm, 16).to_bytes(8, "little")
+
+
+def behind(pids):
+    """By how many operations these are behind others in their communicators, as the autopsy's table has it: a healthy
+    rank by one or two. None: they are not in the table."""
+    out = subprocess.run([job.RANKTRACE, "autopsy"], capture_output=True, text=True, timeout=60).stdout
+    rows = [m for m in re.finditer(r"^ +[0-9]+ +([0-9]+) .*0x.*$", out, re.M) if int(m[1]) in pids]
+    return max(int(n) for m in rows for n in ["0", *re.findall("behind by ([0-9]+)", m[0])]) if rows else None
 
 
 def verdicts(pids):
@@ -97,25 +112,28 @@ def forged_memory(rng):
     place = hostile.place()
     attacker = hostile.Program([os.path.realpath(job.RANKTRACE), "sim", "job", "--ranks", "2", "--steps", "50000",
                                 "--step-ms", "3", "--log", f"{place}/ops.jsonl"])
-    end = time.monotonic() + 30
-    while not comms_of(f"{place}/ops.jsonl") and time.monotonic() < end and attacker.process.poll() is None:
-        time.sleep(0.1)
-    other = comms_of(f"{place}/ops.jsonl")
-    if not other:
+    end = time.monotonic() + 60
+    while least(comms_of(f"{place}/ops.jsonl")) < AHEAD and time.monotonic() < end and attacker.process.poll() is None:
+        time.sleep(0.5)
+    if not comms_of(f"{place}/ops.jsonl"):
         job.skip("nobody may not run the stand-ins of this build")
-    victim = hostile.Victim(rng, steps=800)
+    victim = hostile.Victim(rng, steps=200, step_ms=100)
     victim.wait_begun()
-    own = comms_of(victim.ops_log)
-    pids, forgers = victim.pids(), set.union(*other.values())
-    first = next(o["pid"] for o in job.lines(f"{place}/ops.jsonl") if o["rank"] == 0)
+    own, other = comms_of(victim.ops_log), comms_of(f"{place}/ops.jsonl")
+    forgers = {o["pid"]: o["rank"] for o in job.lines(f"{place}/ops.jsonl")}
+    pids, first = victim.pids(), min(forgers, key=forgers.get)
     for pid in forgers:
         os.kill(pid, signal.SIGSTOP)
     n = sum(hash_write(first, packed(of), packed(to)) for to, of in zip(own, other))
     job.check(n >= 1, f"{n} hashes were forged: this test would prove nothing")
     daemons = [hostile.Daemon().wait(), hostile.Daemon("--no-raise", command="watch")]
     time.sleep(6)
-    wrong = verdicts(pids)
+    wrong, n_behind = verdicts(pids), behind(pids)
     job.check(not wrong, f"autopsy about the victim: {wrong}")
+    job.check(n_behind is not None, "the autopsy does not show the victim: this test would prove nothing")
+    job.check(n_behind < BEHIND, f"the victim is behind by {n_behind} operations: the forger is believed")
+    least_ahead = min(n - m for n, m in zip(other.values(), comms_of(victim.ops_log).values()))
+    job.check(least_ahead > 4 * BEHIND, f"the forger is ahead by {least_ahead} only: this test would prove nothing")
     victim.end()
     for daemon in daemons:
         daemon.stop()
