@@ -123,12 +123,12 @@ int stress_self_test(const struct stress_options *options, struct stress_result 
 	struct stress_options forced = *options;
 	uint64_t state = options->seed;
 	int n, ordinals[STRESS_GPUS_MAX], status = gpus_find(options, result);
+	const struct fault *fault = status == STRESS_FAILED ? first_fault(result) : NULL;
 
-	if (status == STRESS_FAILED && !first_fault(result))
+	if (status == STRESS_FAILED && !fault)
 		status = STRESS_PASSED;
-	if (status == STRESS_FAILED)
-		printf("without a fault on purpose: GPU %d: %s\n", result->ordinals[first_fault(result)->gpu],
-		       first_fault(result)->text);
+	if (fault)
+		printf("without a fault on purpose: GPU %d: %s\n", result->ordinals[fault->gpu], fault->text);
 	if (status)
 		return status;
 	n = result->n_gpus;

@@ -56,7 +56,7 @@ int attached_add(struct loader *l, struct attached *a)
 static void attached_remove(struct loader *l, struct attached *a)
 {
 	struct proc_links *p = links_find(l, a->tgid);
-	struct attached **at = &p->first;
+	struct attached **at = &p->first; /* lint: it was added, so its process has one */
 
 	while (*at != a)
 		at = &(*at)->next_of_proc;

@@ -201,7 +201,7 @@ static struct member_own *member_new(struct model *m, struct proc_own *p, uint64
 		return NULL;
 	}
 	member_hold(&c->c, &mb->m);
-	mb->m.next_in_proc = p->p.members;
+	mb->m.next_in_proc = p->p.members; /* lint: the communicator is in the model's list */
 	p->p.members = &mb->m;
 	p->p.n_members++;
 	p->p.node->n_members++;

@@ -24,6 +24,7 @@
 #define SUCCESS 0
 #define NOT_INITIALIZED 1
 #define INVALID_VALUE 7
+#define ALLOC_FAILED 3
 #define EXECUTION_FAILED 13
 #define NOT_SUPPORTED 15
 #define DEVICES_MAX 256
@@ -151,7 +152,7 @@ static double *matrix_load(const void *from, const struct layout *layout)
 	double *to = malloc(n * sizeof(*to));
 
 	for (i = 0; to && i < n; i++)
-		to[i] = load(from, layout->type, i);
+		to[i] = load(from, layout->type, i); /* lint: not without memory */
 	return to;
 }
 
@@ -166,6 +167,7 @@ static void job_run(void *arg)
 			double sum = 0;
 
 			for (k = 0; k < job->a_layout.rows; k++)
+				/* lint: every element is loaded */
 				sum += a[i * job->a_layout.ld + k] * b[j * job->b_layout.ld + k];
 			store(job->c, job->c_layout.type, j * job->c_layout.ld + i, sum);
 		}
@@ -251,6 +253,8 @@ EXPORT int cublasLtMatmulDescDestroy(void *desc)
 EXPORT int cublasLtMatrixLayoutCreate(struct layout **ret_layout, int type, uint64_t rows, uint64_t columns, int64_t ld)
 {
 	*ret_layout = malloc(sizeof(**ret_layout));
+	if (!*ret_layout)
+		return ALLOC_FAILED;
 	**ret_layout = (struct layout){ type, rows, columns, ld };
 	return SUCCESS;
 }

@@ -35,7 +35,7 @@ static void contents_move(const struct transfer *transfer)
 {
 	if (transfer->host)
 		memcpy(transfer->host, (void *)(uintptr_t)transfer->from, transfer->size_bytes);
-	else
+	else /* lint: the caller's, as for the real one */
 		memcpy((void *)(uintptr_t)transfer->to, transfer->source, transfer->size_bytes);
 }
 

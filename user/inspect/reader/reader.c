@@ -352,7 +352,7 @@ int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size
 	struct question q = { .fn = fn, .arg = arg, .arg_len = arg_len };
 	int fd = -1;
 	size_t n = 0;
-	struct answer_room to = { out, out_max, ret_len, &fd, ret_fd ? 1 : 0, &n };
+	struct answer_room to = { out, out_max, ret_len, &fd, ret_fd ? 1 : 0, &n }; /* lint: written there */
 	int rc = worker_run(r, WORKER_READER, pid, &q, deadline_ms, &to);
 
 	if (rc || !ret_fd)

@@ -66,7 +66,7 @@ ssize_t reader_recv(int sock, void *data, size_t max, int *fds, size_t n, size_t
 		char buf[CMSG_SPACE(READER_FDS_MAX * sizeof(int))];
 		struct cmsghdr align;
 	} ctl;
-	struct iovec iov = { data, max };
+	struct iovec iov = { data, max }; /* lint: recvmsg() writes there */
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
 	};

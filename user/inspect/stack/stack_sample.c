@@ -94,7 +94,7 @@ static const struct perf_event_header *first_sample(const struct stack_sampler *
 	const char *data = (const char *)s->ring + s->ring->data_offset; /* lint: called with a ring only */
 	uint64_t head = __atomic_load_n(&s->ring->data_head, __ATOMIC_ACQUIRE), at = 0;
 
-	while (at + sizeof(struct perf_event_header) <= head && at < s->ring->data_size) {
+	while (at + sizeof(struct perf_event_header) <= head && at < s->ring->data_size) { /* lint: as above */
 		const struct perf_event_header *h = (const void *)(data + at);
 
 		if (h->size < sizeof(*h) || at + h->size > head || at + h->size > s->ring->data_size)
