@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: the phases of two ranks are compared with the ranks' own clocks, to the millisecond
-"""Real PyTorch without a GPU: DDP over gloo, two ranks, a DataLoader with and without workers. Every phase of every step
-from the second on is as long as the script's own stamps say, within 1 ms + 1 %, also where ranktrace comes later. Where
-the thread lost its CPU between stamp and mark, the two differ by that: a phase that differs is excused if the thread was
-preempted in it, one of ten at most. Hits are few."""
+"""Real PyTorch without a GPU: DDP over gloo, two ranks, a DataLoader with and without workers. Every phase of every
+step from the second on is as long as the script's own stamps say, within 1 ms + 1 %, also where ranktrace comes later.
+Where the thread lost its CPU between stamp and mark, the two differ by that: a phase that differs is excused if the
+thread was preempted in it, one of ten at most. Hits are few."""
 import collections
 import json
 import os
@@ -82,8 +82,12 @@ def is_near(a_ns, b_ns):
 
 
 def rank_compare(truth, steps, from_start):
-    """How many phases were compared, and how many of them differ for a preemption. A step is the script's whose begin is nearest."""
-    steps = {min(range(len(truth)), key=lambda i: abs(s["begin_ns"] - truth[i]["begin_ns"])): s for s in steps}
+    """How many phases were compared, and how many of them differ for a preemption. A step is the script's whose begin
+    is nearest."""
+    def nearest(s):
+        return min(range(len(truth)), key=lambda i: abs(s["begin_ns"] - truth[i]["begin_ns"]))
+
+    steps = {nearest(s): s for s in steps}
     missing = [i for i in range(1 if from_start else min(steps, default=0), len(truth) - 1) if i not in steps]
     job.check(steps and not missing, f"no such step was seen: {missing} of {len(truth)}")
     n = collections.Counter()

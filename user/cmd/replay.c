@@ -33,8 +33,10 @@ static const struct argp_option replay_options[] = {
 	  HELP_OUTPUT },
 	{ "json", 'j', 0, 0, "findings as JSON lines on standard output", HELP_OUTPUT },
 	{ "ops", 'O', 0, 0, "instead of the findings, every operation as a JSON line", HELP_OUTPUT },
-	{ "steps", 'S', 0, 0, "instead of the findings, each step of each rank with its phases, and each rank's iteration clock, as "
-	  "JSON lines", HELP_OUTPUT },
+	{ "steps", 'S', 0, 0,
+	  "instead of the findings, each step of each rank with its phases, and each rank's iteration clock, as "
+	  "JSON lines",
+	  HELP_OUTPUT },
 	{ "qps", 'Q', 0, 0, "instead of the findings, each RDMA queue pair as a JSON line", HELP_OUTPUT },
 	{ "fail-on", OPT_FAIL_ON, "SEVERITY", 0, FAIL_ON_HELP " (critical)", HELP_MESSAGES },
 	{ "quiet", 'q', 0, 0, "only errors and warnings on standard error", HELP_MESSAGES },

@@ -26,7 +26,7 @@
  * derived from it; `twice` is a class of which two tables exist that do not agree. */
 static const char source[] =
 	"typedef void fn(void);\n"
-	"#define F(n) static __attribute__((noinline)) void n(void) { static volatile int v; v += __LINE__ + sizeof(#n); }\n"
+	"#define F(n) static __attribute__((noinline)) void n(void) { static volatile int v; v += 3 + sizeof(#n); }\n"
 	"F(d1) F(d0)\nF(release)\nF(other)\nF(e1)\nF(e0)\n"
 	"static const struct { char zero, name[12]; } a = { 0, \"N4test5thing\" }, c = { 0, \"N4test5twice\" };\n"
 	"static const struct { char zero[4]; char name[16]; } b = { {0}, \"N4test7derived\" };\n"
