@@ -11,6 +11,7 @@ TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium musl-tools lib
 TESTS="$TESTS nats-server openssl"
 # without what they recommend: desktops
 GUESTS="qemu-system-x86 busybox-static kmod xz-utils iproute2 perftest ibverbs-utils ibverbs-providers"
+GUESTS="$GUESTS prometheus prometheus-alertmanager"
 LINT="clang-tidy-14 cppcheck valgrind"
 # libFuzzer's runtime comes in a package of the compiler's version
 FUZZ="libclang-rt-$(clang --version 2>/dev/null | sed -n 's/.*clang version \([0-9]*\)\..*/\1/p')-dev"

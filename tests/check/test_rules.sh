@@ -45,6 +45,11 @@ printf 'int  x;\n' >> "$tree/user/model/comm.c"; planted format 'user/model/comm
 sed -i 's/"ranktrace_steps_total", COUNTER/"ranktrace_steps", COUNTER/' "$tree/schemas/metrics.def"
 planted metrics 'ranktrace_steps: _total is of type COUNTER'
 sed -i 's/Whole iterations/Iterations/' "$tree/schemas/metrics.def"; planted metrics 'run scripts/metrics.py --write'
+sed -i 's/"ranktrace_probes"/"ranktrace_traps"/' "$tree/schemas/metrics.def"
+planted metrics 'tracer.json: ranktrace_probes is not in schemas/metrics.def'
+sed -i 's/"Power"/"Watts"/' "$tree/dashboards/panels.py"; planted metrics 'run dashboards/panels.py --write'
+sed -i '/^METRIC(PROBES/{h;s/PROBES, "ranktrace_probes/NEW, "ranktrace_new/;G}' "$tree/schemas/metrics.def"
+planted metrics 'ranktrace_new has no panel, and no reason'
 printf '/* "%0200d" */\n' 0 >> "$tree/tests/unit/model/test_clock.c"; planted lines 'test_clock.c:[0-9]*: 208 columns'
 printf '# %0200d\n' 0 >> "$tree/tests/aid/job.py"; planted lines 'tests/aid/job.py:[0-9]*: 202 columns'
 printf '# %0200d\n' 0 >> "$tree/tests/run.sh"; planted lines 'tests/run.sh:[0-9]*: 202 columns'
