@@ -89,6 +89,16 @@ $(O)/obj/%.o: %.c | $(SKEL) $(PROTO)
 $(O)/obj/tools/stress/kernels/kernels.o: tools/stress/kernels/stress.ptx
 $(O)/obj/release/tools/stress/kernels/kernels.o: tools/stress/kernels/stress.ptx
 
+# The page of a report: its script in one piece, and the hash by which the page allows that and no other.
+REPORT_JS := $(sort $(wildcard user/sink/report/page/*.js))
+$(O)/gen/gen_report.h: $(REPORT_JS) $(wildcard user/sink/report/page/*)
+	$(call say,PAGE,$@)
+	$(Q)mkdir -p $(@D) && cat $(REPORT_JS) > $(O)/gen/report.js
+	$(Q)hash=$$(sha256sum < $(O)/gen/report.js | cut -c1-64 | tr a-f A-F | basenc --base16 -d | base64 -w0) && \
+		printf '#define REPORT_SCRIPT "%s"\n#define REPORT_SCRIPT_SHA256 "sha256-%s"\n' \
+		'$(O)/gen/report.js' "$$hash" > $@
+$(O)/obj/user/sink/report/page.o: $(O)/gen/gen_report.h
+
 $(O)/ranktrace: $(OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@

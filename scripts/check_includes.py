@@ -44,6 +44,7 @@ ALLOWED = {
                                   "user/detect/straggler"],
     "user/sink": ["schemas", "user", "user/base", "user/model"],
     "user/sink/perfetto": ["schemas", "user", "user/base", "user/model", "user/sink"],
+    "user/sink/report": ["schemas", "user", "user/base", "user/model", "user/sink"],
     "user/recording": ["schemas", "user/base"],
     "user/pipeline": CONTRACTS + ["tracers/*", "user/model", "user/model/*", "user/detect", "user/sink",
                                   "user/recording"],
@@ -73,7 +74,7 @@ ALLOWED = {
 }
 NOT_FOR = {"user/session": ["user/cmd", "user/autopsy"], "user/autopsy": ["user/cmd"],
            "user/hub": ["user/cmd", "user/session", "user/autopsy", "user/attach"]}
-SYSTEM = {"vmlinux.h", "uthash.h", "utarray.h", "utlist.h"}
+SYSTEM = {"vmlinux.h", "gen_report.h", "uthash.h", "utarray.h", "utlist.h"}
 ROOM_MAX = 30
 
 

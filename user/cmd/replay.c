@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "cmd/help.h"
+#include "cmd/recording_feed.h"
 #include "command.h"
 #include "session/argument.h"
 #include "session/outputs.h"
@@ -28,8 +29,8 @@ enum { OPT_FAIL_ON = 2000 };
 
 static const struct argp_option replay_options[] = {
 	{ "output", 'o', "FILE", 0,
-	  "write FILE, by suffix: .rtr recording, .pftrace timeline, .jsonl findings (may repeat); -: a recording on "
-	  "standard output, and the findings go to standard error",
+	  "write FILE, by suffix: .rtr recording, .pftrace timeline, .html page, .jsonl findings (may repeat); -: a "
+	  "recording on standard output, and the findings go to standard error",
 	  HELP_OUTPUT },
 	{ "json", 'j', 0, 0, "findings as JSON lines on standard output", HELP_OUTPUT },
 	{ "ops", 'O', 0, 0, "instead of the findings, every operation as a JSON line", HELP_OUTPUT },
@@ -81,31 +82,6 @@ static const char *sink_of(const struct replay_args *a)
 	return a->ops ? "ops" : a->json ? "json" : a->steps ? "steps" : a->qps ? NULL : "terminal";
 }
 
-static const char *shown(const struct replay_args *a)
-{
-	return strcmp(a->file, "-") ? a->file : "standard input";
-}
-
-static const char *open_remedy(int err)
-{
-	switch (err) {
-	case -EPROTO: return "not a ranktrace recording (.rtr)";
-	case -EPROTONOSUPPORT: return "the recording was made by a newer ranktrace; use that version";
-	default: return strerror(-err);
-	}
-}
-
-/* 0: clean end, -EBADMSG: torn chunk, other -errno. */
-static int records_feed(struct recording_reader *r, struct pipeline *p)
-{
-	const struct wire_hdr *rec;
-	int more = 0, err = 0;
-
-	while (!err && pipeline_has_output(p) && (more = recording_next(r, &rec)) == 1)
-		err = pipeline_feed(p, rec);
-	return err ? err : more < 0 ? more : 0;
-}
-
 static void steps_print(const struct model *m)
 {
 	for (const struct proc *p = m->procs; p; p = p->next)
@@ -117,30 +93,14 @@ static void steps_print(const struct model *m)
 
 static int replay(const struct replay_args *a, struct recording_reader *r, struct pipeline *p)
 {
-	int err = records_feed(r, p);
+	int code = recording_feed(r, a->file, p);
 
 	if (a->steps)
 		steps_print(pipeline_model(p));
 	if (a->qps)
 		qps_print(pipeline_model(p));
-	pipeline_flush(p);
-	outputs_errors_say(p);
-	if (err == -EBADMSG)
-		log_warn("%s ends in a torn chunk (the writer was killed or the disk was full); all records before it "
-			 "were used",
-			 shown(a));
-	else if (err)
-		log_error("%s: %s", shown(a), strerror(-err));
-	if (pipeline_undecoded(p))
-		log_warn("%" PRIu64
-			 " records are of a kind that this version does not know, or say what cannot be: skipped",
-			 pipeline_undecoded(p));
-	log_detail("%" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " findings", pipeline_records(p),
-		   pipeline_model(p)->n_ops, incidents_opened(pipeline_incidents(p)));
 	outputs_costs_say(p);
-	if (err && err != -EBADMSG)
-		return EXIT_INTERNAL;
-	return outputs_exit_code(p, a->fail_on);
+	return code ? code : outputs_exit_code(p, a->fail_on);
 }
 
 int cmd_replay(int argc, char **argv)
@@ -153,16 +113,14 @@ int cmd_replay(int argc, char **argv)
 	struct recording_reader *r = NULL;
 	struct replay_args a = { .fail_on = SEVERITY_CRITICAL };
 	struct pipeline *p;
-	int err, code;
+	int code;
 
 	command_line_parse(&argp, &help, argc, argv, 0, &a);
 	a.outputs.inputs = &a.file;
 	a.outputs.n_inputs = 1;
-	err = recording_open(a.file, &r);
-	if (err) {
-		log_error("%s: %s", shown(&a), open_remedy(err));
-		return EXIT_USAGE;
-	}
+	code = recording_feed_open(a.file, &r);
+	if (code)
+		return code;
 	p = pipeline_new();
 	code = p ? outputs_open(p, sink_of(&a), &a.outputs) : EXIT_INTERNAL;
 	if (!code)

@@ -221,8 +221,8 @@ static int set_phases(struct session_args *a, const char *v, struct out *e)
 	X("job", 'J', "JOB", "the processes of this job ('ranktrace ps' has its name)", HELP_WHAT, set_job) \
 	X("duration", 'd', "SEC", "stop after SEC seconds", HELP_WHAT, set_duration) \
 	X("output", 'o', "FILE", \
-	  "write FILE, by suffix: .rtr recording, .pftrace timeline, .jsonl findings (may repeat); -: a recording on " \
-	  "standard output, and the findings go to standard error", HELP_OUTPUT, set_output) \
+	  "write FILE, by suffix: .rtr recording, .pftrace timeline, .html page, .jsonl findings (may repeat); -: a " \
+	  "recording on standard output, and the findings go to standard error", HELP_OUTPUT, set_output) \
 	X("rotate", 1013, "SIZE|TIME", \
 	  "begin a new FILE when it has that size (500M, 2G) or age (30min, 12h, 7d; or one of each); the old " \
 	  "one becomes FILE.1, the one before it FILE.2, and each can be read alone", HELP_OUTPUT, set_rotate) \

@@ -92,7 +92,7 @@ bool outputs_take_stdout(const struct outputs *o)
 static const char *open_error(int err)
 {
 	if (err == -EPROTONOSUPPORT)
-		return "unknown suffix; use .pftrace, .rtr or .jsonl, or - for a recording on standard output";
+		return "unknown suffix; use .pftrace, .rtr, .html or .jsonl, or - for a recording on standard output";
 	if (err == -ELOOP)
 		return "a link that leads to no file is not followed; give the file's own name";
 	return strerror(-err);

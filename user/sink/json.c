@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "remedy.h"
+#include "sink/incident_json.h"
 #include "sink/incident_text.h"
 #include "sink/line_sink.h"
 #include "sink/sink_io.h"
@@ -249,18 +250,24 @@ static void add_place(cJSON *o, const struct finding *f, const struct model *m)
 		add_u64(o, "step", step);
 }
 
-/* RFC 3339, in UTC, to the millisecond: "2026-11-23T15:02:07.123Z". */
-static void add_time(cJSON *o, const char *name, uint64_t ns, const struct model *m)
+void json_time(char to[48], uint64_t ns, const struct model *m)
 {
 	uint64_t real_ns = ns + m->realtime_offset_ns;
 	time_t sec = (time_t)(real_ns / 1000000000u);
-	char text[48];
 	struct tm tm;
-	size_t n = gmtime_r(&sec, &tm) ? strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm) : 0;
+	size_t n = gmtime_r(&sec, &tm) ? strftime(to, 24, "%Y-%m-%dT%H:%M:%S", &tm) : 0;
 
+	to[n] = '\0';
 	if (n)
-		snprintf(text + n, sizeof(text) - n, ".%03uZ", (unsigned int)(real_ns / 1000000u % 1000u));
-	add_text(o, name, n ? text : NULL, true);
+		snprintf(to + n, 48 - n, ".%03uZ", (unsigned int)(real_ns / 1000000u % 1000u));
+}
+
+static void add_time(cJSON *o, const char *name, uint64_t ns, const struct model *m)
+{
+	char text[48];
+
+	json_time(text, ns, m);
+	add_text(o, name, text, true);
 }
 
 static void add_summary(cJSON *o, const struct incident *i)
@@ -296,7 +303,7 @@ static void add_fingerprint(cJSON *o, const struct finding *f, const struct mode
 	add_hex(o, "fingerprint", h ? h : 1);
 }
 
-static cJSON *incident_object(const struct incident *i, const struct model *m)
+cJSON *incident_json(const struct incident *i, const struct model *m)
 {
 	static const char *const phases[] = { "open", "update", "close" };
 	const struct finding *f = &i->f;
@@ -339,7 +346,7 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 static int json_incident(struct sink *base, const struct incident *i, const struct model *m)
 {
 	struct line_sink *s = (struct line_sink *)base;
-	cJSON *o = incident_object(i, m);
+	cJSON *o = incident_json(i, m);
 	char *line = o ? cJSON_PrintUnformatted(o) : NULL;
 	int err = -ENOMEM;
 
