@@ -8,7 +8,7 @@
 
 #include "tools/simjob/libcuda/device.h"
 
-#define COMPUTE_PARAMS_MAX 12
+#define COMPUTE_PARAMS_MAX 16
 #define COMPUTE_LAUNCH_NS 5000
 
 struct compute_kernel {
@@ -25,9 +25,11 @@ struct compute_kernel {
 	X(stress_sums, "848844848", 0) \
 	X(stress_mem_write, "88488444", 0.05) \
 	X(stress_mem_check, "88488444484", 0.05) \
-	X(stress_mem_move, "884", 0.005)
+	X(stress_mem_move, "884", 0.005) \
+	X(stress_part_fill, "88884444444", 0.005) \
+	X(stress_part_check, "888884444444488", 0.005)
 
-/* stress_kernels.c */
+/* stress_kernels.c, link_kernels.c */
 #define KERNEL(id, sizes, ns) void id(const uint64_t *p);
 COMPUTE_KERNELS(KERNEL)
 #undef KERNEL

@@ -10,8 +10,9 @@ NCCL_API(ncclResult_t, ncclAllReduce, const void *send, void *recv, size_t count
 ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t redop,
 			   ncclComm_t comm, cudaStream_t stream)
 {
-	(void)send, (void)recv;
 	return op_submit(&(struct nccl_op){ .func = FUNC_ALL_REDUCE,
+					    .send = send,
+					    .recv = recv,
 					    .count = count,
 					    .datatype = datatype,
 					    .redop = redop,
@@ -24,8 +25,9 @@ NCCL_API(ncclResult_t, ncclBroadcast, const void *send, void *recv, size_t count
 ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t datatype, int root,
 			   ncclComm_t comm, cudaStream_t stream)
 {
-	(void)send, (void)recv;
 	return op_submit(&(struct nccl_op){ .func = FUNC_BROADCAST,
+					    .send = send,
+					    .recv = recv,
 					    .count = count,
 					    .datatype = datatype,
 					    .root = root,
@@ -46,8 +48,9 @@ NCCL_API(ncclResult_t, ncclReduce, const void *send, void *recv, size_t count, n
 ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t redop,
 			int root, ncclComm_t comm, cudaStream_t stream)
 {
-	(void)send, (void)recv;
 	return op_submit(&(struct nccl_op){ .func = FUNC_REDUCE,
+					    .send = send,
+					    .recv = recv,
 					    .count = count,
 					    .datatype = datatype,
 					    .redop = redop,
@@ -61,9 +64,13 @@ NCCL_API(ncclResult_t, ncclAllGather, const void *send, void *recv, size_t count
 ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclComm_t comm,
 			   cudaStream_t stream)
 {
-	(void)send, (void)recv;
-	return op_submit(&(struct nccl_op){
-		.func = FUNC_ALL_GATHER, .count = count, .datatype = datatype, .comm = comm, .stream = stream });
+	return op_submit(&(struct nccl_op){ .func = FUNC_ALL_GATHER,
+					    .send = send,
+					    .recv = recv,
+					    .count = count,
+					    .datatype = datatype,
+					    .comm = comm,
+					    .stream = stream });
 }
 
 NCCL_API(ncclResult_t, ncclReduceScatter, const void *send, void *recv, size_t count, ncclDataType_t datatype,
@@ -71,8 +78,9 @@ NCCL_API(ncclResult_t, ncclReduceScatter, const void *send, void *recv, size_t c
 ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t redop,
 			       ncclComm_t comm, cudaStream_t stream)
 {
-	(void)send, (void)recv;
 	return op_submit(&(struct nccl_op){ .func = FUNC_REDUCE_SCATTER,
+					    .send = send,
+					    .recv = recv,
 					    .count = count,
 					    .datatype = datatype,
 					    .redop = redop,
@@ -95,8 +103,9 @@ NCCL_API(ncclResult_t, ncclGather, const void *send, void *recv, size_t count, n
 ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
 			cudaStream_t stream)
 {
-	(void)send, (void)recv;
 	return op_submit(&(struct nccl_op){ .func = FUNC_GATHER,
+					    .send = send,
+					    .recv = recv,
 					    .count = count,
 					    .datatype = datatype,
 					    .root = root,
@@ -109,8 +118,9 @@ NCCL_API(ncclResult_t, ncclScatter, const void *send, void *recv, size_t count, 
 ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
 			 cudaStream_t stream)
 {
-	(void)send, (void)recv;
 	return op_submit(&(struct nccl_op){ .func = FUNC_SCATTER,
+					    .send = send,
+					    .recv = recv,
 					    .count = count,
 					    .datatype = datatype,
 					    .root = root,
@@ -123,8 +133,8 @@ NCCL_API(ncclResult_t, ncclSend, const void *send, size_t count, ncclDataType_t 
 ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
 		      cudaStream_t stream)
 {
-	(void)send;
 	return op_submit(&(struct nccl_op){ .func = FUNC_SEND,
+					    .send = send,
 					    .count = count,
 					    .datatype = datatype,
 					    .root = peer,
@@ -136,8 +146,8 @@ NCCL_API(ncclResult_t, ncclRecv, void *recv, size_t count, ncclDataType_t dataty
 	 cudaStream_t stream);
 ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm, cudaStream_t stream)
 {
-	(void)recv;
 	return op_submit(&(struct nccl_op){ .func = FUNC_RECV,
+					    .recv = recv,
 					    .count = count,
 					    .datatype = datatype,
 					    .root = peer,

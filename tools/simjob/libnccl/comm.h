@@ -155,6 +155,8 @@ ncclResult_t comm_jobs_run(struct comm_job *jobs);
 struct nccl_op {
 	struct nccl_op *next;
 	enum nccl_func func;
+	const void *send; /* of use with SIM_CUDA_COMPUTE */
+	void *recv;
 	size_t count;
 	ncclDataType_t datatype;
 	int redop;
@@ -178,6 +180,18 @@ ncclResult_t op_submit(const struct nccl_op *op);
 /* launch.c: launches a list of operations that belong together and takes it over. */
 ncclResult_t ops_launch(struct nccl_op *ops);
 size_t datatype_size(ncclDataType_t datatype);
+
+/* data.c: with SIM_CUDA_COMPUTE buffers have contents, and operations move and reduce them. */
+bool data_is_on(void);
+/* Says where the operation's data are. */
+void data_post(const struct nccl_op *op, struct fabric_post *post);
+/* When all have come to the operation; meets them once more. 0 or -ECANCELED. */
+int data_collective(const struct nccl_op *op);
+/* Of a transfer both ends of which have come. */
+void data_receive(const struct nccl_op *op, const struct fabric_post *sent);
+/* By how much it takes longer, as a factor, and whether this GPU does not take part, both on request. */
+double data_slowness(const struct nccl_op *op, const struct fabric_post *peer);
+void data_maybe_hang(const struct nccl_op *op);
 
 /* driver.c: NCCL opens the driver by itself, too. NULL when it is not there. */
 struct cuda_driver {

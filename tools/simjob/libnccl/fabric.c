@@ -29,6 +29,7 @@ struct fabric_side {
 
 struct fabric_pair {
 	struct fabric_side send, recv;
+	_Atomic uint32_t taken; /* futex: transfers that the receiver has copied, with SIM_CUDA_COMPUTE */
 };
 
 struct fabric_cell {
@@ -231,6 +232,11 @@ int fabric_meet(struct fabric *fabric, uint32_t index, const struct fabric_post 
 	return 0;
 }
 
+const struct fabric_post *fabric_post_of(const struct fabric *fabric, int rank, uint32_t index)
+{
+	return &fabric->segment->cells[rank].posts[index & 1];
+}
+
 /* My side and the peer's of a transfer. */
 static struct fabric_side *transfer_side(struct fabric *fabric, const struct fabric_transfer *mine, bool is_mine)
 {
@@ -267,6 +273,25 @@ int fabric_transfer_wait(struct fabric *fabric, const struct fabric_transfer *mi
 	if (mine->post.ready_ns > post->ready_ns)
 		ret_both->ready_ns = mine->post.ready_ns;
 	return 0;
+}
+
+void fabric_transfer_take(struct fabric *fabric, const struct fabric_transfer *mine)
+{
+	struct fabric_pair *pair = segment_pair(fabric, mine->peer, fabric->rank);
+
+	atomic_store(&pair->taken, mine->index + 1);
+	futex_wake_all(&pair->taken);
+}
+
+int fabric_transfer_taken(struct fabric *fabric, const struct fabric_transfer *mine)
+{
+	struct fabric_pair *pair = segment_pair(fabric, fabric->rank, mine->peer);
+	uint32_t taken;
+	int err = 0;
+
+	while (!err && (int32_t)((taken = pair->taken) - (mine->index + 1)) < 0)
+		err = word_wait(fabric, &pair->taken, taken);
+	return err;
 }
 
 int fabric_exchange(struct fabric *fabric, uint32_t index, int color, int key, int *ret_colors, int *ret_keys)
@@ -320,6 +345,7 @@ void fabric_abort(struct fabric *fabric)
 	for (i = 0; i < fabric->nr_ranks; i++) {
 		futex_wake_all(&segment_pair(fabric, fabric->rank, i)->recv.posted);
 		futex_wake_all(&segment_pair(fabric, i, fabric->rank)->send.posted);
+		futex_wake_all(&segment_pair(fabric, fabric->rank, i)->taken);
 		futex_wake_all(&segment->cells[i].published);
 	}
 }

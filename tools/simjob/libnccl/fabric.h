@@ -24,7 +24,9 @@ struct fabric_key {
 struct fabric_post {
 	uint64_t ready_ns; /* when its stream reaches the operation */
 	uint64_t signature;
-	uint64_t value; /* its data, see mix.h */
+	uint64_t value;   /* its data, see mix.h */
+	uint64_t address; /* where they are, with SIM_CUDA_COMPUTE: data.c */
+	int32_t pid, device;
 };
 
 struct fabric_segment;
@@ -60,6 +62,9 @@ void fabric_abort(struct fabric *fabric);
  */
 int fabric_meet(struct fabric *fabric, uint32_t index, const struct fabric_post *mine, struct fabric_post *ret_all);
 
+/* What a rank said about collective @index that all have met for, until one of them comes to the next but one. */
+const struct fabric_post *fabric_post_of(const struct fabric *fabric, int rank, uint32_t index);
+
 /* One end of a transfer between two ranks; @index counts per (peer, direction) and is posted only after @index - 1. */
 struct fabric_transfer {
 	int peer;
@@ -71,6 +76,10 @@ struct fabric_transfer {
 void fabric_transfer_post(struct fabric *fabric, const struct fabric_transfer *mine);
 /* @ret_both: when both are ready, and the peer's data. */
 int fabric_transfer_wait(struct fabric *fabric, const struct fabric_transfer *mine, struct fabric_post *ret_both);
+
+/* The receiver has what the transfer brought; the sender waits for that. */
+void fabric_transfer_take(struct fabric *fabric, const struct fabric_transfer *mine);
+int fabric_transfer_taken(struct fabric *fabric, const struct fabric_transfer *mine);
 
 /* Split: every rank learns every rank's (color, key). @ret_colors and @ret_keys have nr_ranks entries. */
 int fabric_exchange(struct fabric *fabric, uint32_t index, int color, int key, int *ret_colors, int *ret_keys);

@@ -60,9 +60,12 @@ static uint64_t op_wire_bytes(const struct nccl_op *op)
 	}
 }
 
-static uint64_t op_duration_ns(const struct nccl_op *op)
+/* @peer: of a transfer; NULL: all ranks take part. */
+static uint64_t op_duration_ns(const struct nccl_op *op, const struct fabric_post *peer)
 {
-	return network.latency_ns + op_wire_bytes(op) * NSEC_PER_USEC / network.bytes_per_us;
+	uint64_t ns = network.latency_ns + op_wire_bytes(op) * NSEC_PER_USEC / network.bytes_per_us;
+
+	return data_is_on() ? (uint64_t)(ns * data_slowness(op, peer)) : ns;
 }
 
 /*
@@ -112,12 +115,19 @@ static int collective_run(const struct nccl_op *op, uint64_t *now_ns)
 {
 	struct fabric_post post = { .ready_ns = *now_ns, .signature = op_signature(op), .value = op_value(op) };
 	struct fabric_post all;
-	int err = fabric_meet(&op->comm->fabric, op->index, &post, &all);
+	int err;
 
+	if (data_is_on()) {
+		data_maybe_hang(op);
+		data_post(op, &post);
+	}
+	err = fabric_meet(&op->comm->fabric, op->index, &post, &all);
 	if (err)
 		return err;
-	*now_ns = all.ready_ns + op_duration_ns(op);
-	if (op->net)
+	*now_ns = all.ready_ns + op_duration_ns(op, NULL);
+	if (data_is_on())
+		err = data_collective(op);
+	if (!err && op->net)
 		err = net_run(op, all.ready_ns, now_ns, &all.value);
 	if (!err)
 		op_conclude(op, all.value);
@@ -126,12 +136,32 @@ static int collective_run(const struct nccl_op *op, uint64_t *now_ns)
 
 static struct fabric_transfer transfer_of(const struct nccl_op *op, uint64_t now_ns)
 {
-	return (struct fabric_transfer){
+	struct fabric_transfer transfer = {
 		.peer = op->root,
 		.is_send = op->func == FUNC_SEND,
 		.index = op->index,
 		.post = { .ready_ns = now_ns, .signature = op_signature(op), .value = op_value(op) }
 	};
+
+	if (data_is_on())
+		data_post(op, &transfer.post);
+	return transfer;
+}
+
+/* A sender's buffer is its own again when the receivers have what was in it. */
+static int transfers_taken(struct nccl_op *ops, uint32_t round, uint64_t now_ns)
+{
+	struct fabric_transfer transfer;
+	struct nccl_op *op;
+	int err = 0;
+
+	for (op = ops; op && !err; op = op->next) {
+		if (op->func != FUNC_SEND || op->round != round)
+			continue;
+		transfer = transfer_of(op, now_ns);
+		err = fabric_transfer_taken(&op->comm->fabric, &transfer);
+	}
+	return err;
 }
 
 /*
@@ -149,6 +179,8 @@ static int transfers_run_round(struct nccl_op *ops, uint32_t round, uint64_t now
 		if (!op_is_transfer(op) || op->round != round)
 			continue;
 		transfer = transfer_of(op, now_ns);
+		if (data_is_on())
+			data_maybe_hang(op);
 		fabric_transfer_post(&op->comm->fabric, &transfer);
 		found = 1;
 	}
@@ -159,10 +191,16 @@ static int transfers_run_round(struct nccl_op *ops, uint32_t round, uint64_t now
 		err = fabric_transfer_wait(&op->comm->fabric, &transfer, &both);
 		if (err)
 			break;
-		if (both.ready_ns + op_duration_ns(op) > *end_ns)
-			*end_ns = both.ready_ns + op_duration_ns(op);
+		if (both.ready_ns + op_duration_ns(op, &both) > *end_ns)
+			*end_ns = both.ready_ns + op_duration_ns(op, &both);
 		op_conclude(op, op->func == FUNC_RECV ? both.value : 0);
+		if (data_is_on() && op->func == FUNC_RECV) {
+			data_receive(op, &both);
+			fabric_transfer_take(&op->comm->fabric, &transfer);
+		}
 	}
+	if (!err && data_is_on())
+		err = transfers_taken(ops, round, now_ns);
 	return err ? err : found;
 }
 
@@ -278,7 +316,8 @@ static void plan_number(struct plan *plan)
 			op->round = transfer_round(plan, op);
 			continue;
 		}
-		op->index = comm->collectives++;
+		op->index = comm->collectives;
+		comm->collectives += data_is_on() ? 2 : 1; /* data_collective() meets once more */
 		op->net = net_op_post(comm, op->func);
 		/* NCCL leaves captured ones out, when they are captured and when they run. */
 		if (op->func < NR_COUNTED_FUNCS && !plan->persistent)
