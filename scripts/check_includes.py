@@ -64,6 +64,8 @@ ALLOWED = {
     "tools/stress/lib": [],
     "tools/stress/kernels": [],
     "tools/stress/gpu": ["user/base", "tools/stress", "tools/stress/lib"],
+    "tools/stress/bisect": [],
+    "tools/stress/nccl": ["user/base", "tools/stress", "tools/stress/lib", "tools/stress/bisect"],
     "tools/simjob/libnvml": [],
     "tools/simjob/libcuda": ["tools/simjob/libnvml"],
     "tools/simjob/libnccl": ["tools/simjob/libcuda"],

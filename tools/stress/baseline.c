@@ -17,7 +17,7 @@
 #define LINE_BYTES 1024
 
 struct entry {
-	char uuid[64], device[96], measure[16], date[16];
+	char uuid[64], device[96], measure[64], date[16];
 	double value;
 	uint32_t size; /* of the matrices; 0: memory */
 };
@@ -98,16 +98,6 @@ void baseline_free(struct baseline *of)
 	free(of);
 }
 
-static void entry_print(FILE *f, const struct stress_gpu *gpu, int measure, const char *date)
-{
-	if (gpu->judged[measure].measured)
-		fprintf(f,
-			"{\"uuid\":\"%s\",\"device\":\"%s\",\"measure\":\"%s\",\"size\":%u,"
-			"\"value\":%.6g,\"unit\":\"%s\",\"date\":\"%s\"}\n",
-			gpu->uuid, gpu->name, measure_name(measure), measure < N_NUMBERS ? gpu->run->options->size : 0,
-			gpu->judged[measure].value, measure_unit(measure), date);
-}
-
 int baseline_writable(const char *path)
 {
 	char temporary[PATH_MAX];
@@ -123,7 +113,7 @@ int baseline_writable(const char *path)
 	return 0;
 }
 
-int baseline_write(const char *path, const struct stress_run *run)
+int baseline_lines_write(const char *path, const struct baseline_line *lines, int n)
 {
 	time_t now = time(NULL);
 	char date[16], temporary[PATH_MAX];
@@ -137,8 +127,11 @@ int baseline_write(const char *path, const struct stress_run *run)
 	if (!f)
 		return -errno;
 	strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &tm));
-	for (int i = 0; i < run->n_gpus * N_MEASURES; i++)
-		entry_print(f, &run->gpus[i / N_MEASURES], i % N_MEASURES, date);
+	for (const struct baseline_line *l = lines; l < lines + n; l++)
+		fprintf(f,
+			"{\"uuid\":\"%s\",\"device\":\"%s\",\"measure\":\"%s\",\"size\":%u,"
+			"\"value\":%.6g,\"unit\":\"%s\",\"date\":\"%s\"}\n",
+			l->uuid, l->device, l->measure, l->size, l->value, l->unit, date);
 	if (ferror(f))
 		err = -EIO;
 	if (fclose(f) && !err)
@@ -148,4 +141,43 @@ int baseline_write(const char *path, const struct stress_run *run)
 	if (err)
 		remove(temporary);
 	return err;
+}
+
+int baseline_write(const char *path, const struct stress_run *run)
+{
+	struct baseline_line lines[STRESS_GPUS_MAX * N_MEASURES];
+	int n = 0;
+
+	for (int i = 0; i < run->n_gpus * N_MEASURES; i++) {
+		const struct stress_gpu *gpu = &run->gpus[i / N_MEASURES];
+		int measure = i % N_MEASURES;
+
+		if (gpu->judged[measure].measured)
+			lines[n++] = (struct baseline_line){ gpu->uuid,
+							     gpu->name,
+							     measure_name(measure),
+							     measure_unit(measure),
+							     measure < N_NUMBERS ? run->options->size : 0,
+							     gpu->judged[measure].value };
+	}
+	return baseline_lines_write(path, lines, n);
+}
+
+int baseline_open(const struct stress_options *options, struct baseline **baseline, char why[LIBRARY_WHY])
+{
+	int line, err = options->save_baseline ? baseline_writable(options->save_baseline) : 0;
+
+	if (err) {
+		snprintf(why, LIBRARY_WHY, "--save-baseline: %.200s: %s", options->save_baseline, strerror(-err));
+		return STRESS_USAGE;
+	}
+	err = options->baseline ? baseline_read(options->baseline, baseline, &line) : 0;
+	if (!err)
+		return STRESS_PASSED;
+	if (err == -EINVAL)
+		snprintf(why, LIBRARY_WHY, "--baseline: %.200s, line %d is none that --save-baseline wrote",
+			 options->baseline, line);
+	else
+		snprintf(why, LIBRARY_WHY, "--baseline: %.200s: %s", options->baseline, strerror(-err));
+	return STRESS_USAGE;
 }

@@ -23,6 +23,21 @@ struct inject {
 	bool always; /* in every result, not in one: as a bad multiplier does */
 };
 
+/* Which ranks share a communicator: all, those with one local number (a rail of the network), those of one host. */
+enum split { SPLIT_NONE, SPLIT_RAILS, SPLIT_INSIDE };
+
+/* Of `stress nccl`. Bits of collectives and types: the lines of nccl/collectives.def and nccl/types.def. */
+struct nccl_options {
+	uint32_t collectives, types;
+	uint64_t bytes_min, bytes_max; /* from, to, times factor */
+	uint32_t factor, iterations, skip;
+	bool out_of_place, in_place, bisect;
+	enum split split;
+	uint64_t limit_ns;   /* after which an operation hangs, and a peer is missing */
+	const char *host;    /* "ADDRESS[:PORT]" of rank 0, NULL: the launcher says */
+	const char *library; /* NULL: searched */
+};
+
 struct stress_options {
 	uint64_t time_ns;
 	uint32_t size;     /* of the matrices: M = N = K */
@@ -35,12 +50,24 @@ struct stress_options {
 	const char *baseline, *save_baseline, *log, *cublaslt;
 	bool resume;
 	struct inject inject;
+	uint32_t member; /* 1 + number on its host of a process that tests one GPU; 0: it tests all of `gpus` */
+	struct nccl_options nccl;
 };
 
 #define STRESS_DEFAULTS \
 	{ \
 		.time_ns = 60000000000ull, .size = 8192, .measures = (1u << N_MEASURES) - 1, .memory_share = 0.9, \
 		.seed = 1, .self_tests = 3, \
+		.nccl = { .collectives = ~0u, \
+			  .types = 0, \
+			  .bytes_min = 1 << 20, \
+			  .bytes_max = 1 << 30, \
+			  .factor = 4, \
+			  .iterations = 20, \
+			  .skip = 5, \
+			  .out_of_place = true, \
+			  .in_place = true, \
+			  .limit_ns = 60000000000ull }, \
 	}
 
 /* "flip:gpu=0,row=5,col=7,bit=0[,always]" or "mem:gpu=0,at=4096,bit=3". 0 or -EINVAL. */

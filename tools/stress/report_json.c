@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "tools/stress/health.h"
 
-static cJSON *line_begin(const char *type)
+cJSON *json_line_begin(const char *type)
 {
 	cJSON *line = cJSON_CreateObject();
 
@@ -20,7 +20,7 @@ static cJSON *line_begin(const char *type)
 	return line;
 }
 
-static void line_end(cJSON *line)
+void json_line_end(cJSON *line)
 {
 	char *text = cJSON_PrintUnformatted(line);
 
@@ -39,7 +39,7 @@ static void gpu_add(cJSON *to, const struct stress_gpu *gpu)
 
 void json_begin(const struct stress_run *run)
 {
-	cJSON *line = line_begin("begin"), *gpus = cJSON_AddArrayToObject(line, "gpus");
+	cJSON *line = json_line_begin("begin"), *gpus = cJSON_AddArrayToObject(line, "gpus");
 
 	cJSON_AddStringToObject(line, "test", "gpu");
 	cJSON_AddNumberToObject(line, "time_s", run->options->time_ns * 1e-9);
@@ -52,21 +52,21 @@ void json_begin(const struct stress_run *run)
 		cJSON_AddStringToObject(one, "pci", run->gpus[i].pci);
 		cJSON_AddItemToArray(gpus, one);
 	}
-	line_end(line);
+	json_line_end(line);
 }
 
 void json_window(const struct stress_run *run, int round)
 {
-	cJSON *line = line_begin("window");
+	cJSON *line = json_line_begin("window");
 
 	cJSON_AddNumberToObject(line, "round", round);
 	cJSON_AddStringToObject(line, "measure", measure_name(run->measure_now));
-	line_end(line);
+	json_line_end(line);
 }
 
 void json_sample(const struct stress_run *run)
 {
-	cJSON *line = line_begin("sample"), *gpus = cJSON_AddArrayToObject(line, "gpus");
+	cJSON *line = json_line_begin("sample"), *gpus = cJSON_AddArrayToObject(line, "gpus");
 	char names[120];
 
 	cJSON_AddNumberToObject(line, "elapsed_s", run_elapsed_s(run));
@@ -88,12 +88,12 @@ void json_sample(const struct stress_run *run)
 		cJSON_AddNumberToObject(one, "ecc_uncorrected", h->ecc_uncorrected);
 		cJSON_AddItemToArray(gpus, one);
 	}
-	line_end(line);
+	json_line_end(line);
 }
 
 cJSON *json_of_fault(const struct stress_run *run, const struct fault *fault)
 {
-	cJSON *line = line_begin("fault");
+	cJSON *line = json_line_begin("fault");
 	char bits[24];
 
 	gpu_add(line, &run->gpus[fault->gpu]);
@@ -119,13 +119,13 @@ cJSON *json_of_fault(const struct stress_run *run, const struct fault *fault)
 
 void json_fault(const struct stress_run *run, const struct fault *fault)
 {
-	line_end(json_of_fault(run, fault));
+	json_line_end(json_of_fault(run, fault));
 }
 
 static void json_rate(const struct stress_gpu *gpu, int measure)
 {
 	const struct judgement *j = &gpu->judged[measure];
-	cJSON *line = line_begin("rate");
+	cJSON *line = json_line_begin("rate");
 	double trend;
 
 	gpu_add(line, gpu);
@@ -148,13 +148,13 @@ static void json_rate(const struct stress_gpu *gpu, int measure)
 		cJSON_AddNumberToObject(line, "memory_bytes", gpu->memory_bytes);
 	if (series_trend(&gpu->series[measure], &trend))
 		cJSON_AddNumberToObject(line, "trend", trend);
-	line_end(line);
+	json_line_end(line);
 }
 
 static void json_verdict(const struct stress_gpu *gpu)
 {
 	const struct health *h = &gpu->health;
-	cJSON *line = line_begin("verdict");
+	cJSON *line = json_line_begin("verdict");
 	char names[120];
 
 	gpu_add(line, gpu);
@@ -167,7 +167,7 @@ static void json_verdict(const struct stress_gpu *gpu)
 	cJSON_AddNumberToObject(line, "power_limit_w", h->limit_w);
 	cJSON_AddNumberToObject(line, "sm_mhz_min", h->sm_mhz_min);
 	cJSON_AddStringToObject(line, "throttled_by", health_reasons(h->reasons_seen, names, sizeof(names)));
-	line_end(line);
+	json_line_end(line);
 }
 
 void json_end(const struct stress_run *run, int status, const char *partial)
@@ -180,7 +180,7 @@ void json_end(const struct stress_run *run, int status, const char *partial)
 				json_rate(&run->gpus[i], measure);
 		json_verdict(&run->gpus[i]);
 	}
-	line = line_begin("end");
+	line = json_line_begin("end");
 	notes = cJSON_AddArrayToObject(line, "notes");
 	for (int i = 0; i < run->n_notes; i++)
 		cJSON_AddItemToArray(notes, cJSON_CreateString(run->notes[i]));
@@ -189,5 +189,5 @@ void json_end(const struct stress_run *run, int status, const char *partial)
 	cJSON_AddNumberToObject(line, "elapsed_s", run_elapsed_s(run));
 	if (*partial)
 		cJSON_AddStringToObject(line, "partial", partial);
-	line_end(line);
+	json_line_end(line);
 }

@@ -14,6 +14,10 @@ void json_sample(const struct stress_run *run);
 void json_fault(const struct stress_run *run, const struct fault *fault);
 void json_end(const struct stress_run *run, int status, const char *partial);
 
+/* A line of any kind: its type and time; printed and freed. */
+struct cJSON *json_line_begin(const char *type);
+void json_line_end(struct cJSON *line);
+
 /* The fault as the object that the line is; the caller frees it. */
 struct cJSON *json_of_fault(const struct stress_run *run, const struct fault *fault);
 

@@ -25,6 +25,8 @@ enum kernel_id {
 	KERNEL_MEM_WRITE,
 	KERNEL_MEM_CHECK,
 	KERNEL_MEM_MOVE,
+	KERNEL_PART_FILL,
+	KERNEL_PART_CHECK,
 	N_KERNELS
 };
 
@@ -108,6 +110,8 @@ extern volatile sig_atomic_t run_signal; /* set by the handler of the command */
  * `why`: object, cause, remedy. */
 int run_open(struct stress_run *run, const struct stress_options *options, char why[LIBRARY_WHY]);
 void run_close(struct stress_run *run);
+/* How many GPUs CUDA shows here; to be asked in a process that tests none. STRESS_PASSED or STRESS_IMPOSSIBLE. */
+int run_count(const struct stress_options *options, int *n, char why[LIBRARY_WHY]);
 double run_elapsed_s(const struct stress_run *run);
 bool run_stopping(struct stress_run *run);
 

@@ -125,7 +125,8 @@ static int gpu_refuse_busy(struct stress_gpu *gpu, char why[LIBRARY_WHY])
 static int gpu_kernels(struct stress_gpu *gpu, char why[LIBRARY_WHY])
 {
 	static const char *const names[N_KERNELS] = { "stress_fill",      "stress_hash",      "stress_sums",
-						      "stress_mem_write", "stress_mem_check", "stress_mem_move" };
+						      "stress_mem_write", "stress_mem_check", "stress_mem_move",
+						      "stress_part_fill", "stress_part_check" };
 	const struct cuda *cuda = &gpu->run->cuda;
 	char log[LOG_BYTES] = "", cause[LIBRARY_WHY], object[64];
 	int options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES }, version = 0;
@@ -190,6 +191,8 @@ static int gpus_choose(struct stress_run *run, char why[LIBRARY_WHY])
 
 	run->cuda.device_count(&n);
 	n = n < STRESS_GPUS_MAX ? n : STRESS_GPUS_MAX;
+	if (run->options->member) /* a launcher may show each process its own GPU only */
+		wanted = 1ull << ((run->options->member - 1) % n);
 	if (wanted >> (n - 1) >> 1) {
 		snprintf(why, LIBRARY_WHY, "--gpus: this host has %d (0 to %d; CUDA_VISIBLE_DEVICES counts)", n, n - 1);
 		return STRESS_USAGE;
@@ -229,6 +232,21 @@ int run_open(struct stress_run *run, const struct stress_options *options, char 
 		}
 	}
 	classes_find(run);
+	return status;
+}
+
+int run_count(const struct stress_options *options, int *n, char why[LIBRARY_WHY])
+{
+	struct stress_run *run = calloc(1, sizeof(*run));
+	int status;
+
+	if (!run)
+		abort();
+	run->options = options;
+	status = driver_open(run, why);
+	if (!status)
+		run->cuda.device_count(n);
+	free(run);
 	return status;
 }
 

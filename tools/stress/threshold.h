@@ -33,13 +33,21 @@ const struct threshold *threshold_find(const char *device, const char *measure, 
 struct baseline;
 /* 0, -errno of reading, -EINVAL: line *line is none of a baseline. */
 int baseline_read(const char *path, struct baseline **of, int *line);
-/* The one of this GPU, else of one of this name, of matrices of this size (0: memory); NAN: none. */
+/* What --baseline and --save-baseline name, before a run. STRESS_PASSED, or STRESS_USAGE with `why`. */
+int baseline_open(const struct stress_options *options, struct baseline **of, char why[LIBRARY_WHY]);
+/* The one of this GPU, else of one of this name, of this size (of matrices, KiB of an operation); NAN: none. */
 double baseline_find(const struct baseline *of, const char *uuid, const char *device, const char *measure,
 		     uint32_t size, const char **date);
 void baseline_free(struct baseline *of);
 /* 0 or -errno: whether it could be written, asked before a long run. */
 int baseline_writable(const char *path);
+struct baseline_line {
+	const char *uuid, *device, *measure, *unit;
+	uint32_t size;
+	double value;
+};
 /* 0 or -errno. */
+int baseline_lines_write(const char *path, const struct baseline_line *lines, int n);
 int baseline_write(const char *path, const struct stress_run *run);
 
 /* Fills gpus[].judged and leaves a fault for each that failed or was not measured. */

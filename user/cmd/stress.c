@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "cmd/help.h"
 #include "command.h"
+#include "tools/stress/nccl/collective.h"
+#include "tools/stress/nccl/member.h"
 #include "tools/stress/run.h"
 #include "tools/stress/stress.h"
 
@@ -30,6 +32,17 @@ enum {
 	OPT_CUBLASLT,
 	OPT_INJECT,
 	OPT_SELF_TEST,
+	OPT_COLLECTIVES,
+	OPT_TYPES,
+	OPT_BYTES,
+	OPT_ITERATIONS,
+	OPT_SKIP,
+	OPT_PLACE,
+	OPT_SPLIT,
+	OPT_BISECT,
+	OPT_HOST,
+	OPT_NCCL,
+	OPT_LIMIT,
 };
 
 #define SIZE_MIN 64
@@ -39,27 +52,46 @@ enum {
 struct stress_args {
 	const char *test;
 	struct stress_options options;
+	bool timed;
+	const char *of_gpu, *of_nccl; /* an option that was given and that only this test has */
 };
 
 static const struct argp_option stress_options[] = {
 	{ "gpus", OPT_GPUS, "LIST", 0, "CUDA's numbers, as 0,2-3 (all)", HELP_WHAT },
-	{ "only", OPT_ONLY, "LIST", 0, "of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory (all)", HELP_WHAT },
-	{ "time", 't', "TIME", 0, "how long, as 90, 15m, 24h (60 s)", HELP_WHAT },
-	{ "size", OPT_SIZE, "N", 0, "of the matrices, a multiple of 64 (8192)", HELP_WHAT },
-	{ "memory", OPT_MEMORY, "PERCENT", 0, "of free memory under test (90)", HELP_WHAT },
+	{ "only", OPT_ONLY, "LIST", 0, "gpu: of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory (all)", HELP_WHAT },
+	{ "time", 't', "TIME", 0, "how long, as 90, 15m, 24h (gpu: 60 s, nccl: each case once)", HELP_WHAT },
+	{ "size", OPT_SIZE, "N", 0, "gpu: of the matrices, a multiple of 64 (8192)", HELP_WHAT },
+	{ "memory", OPT_MEMORY, "PERCENT", 0, "gpu: of free memory under test (90)", HELP_WHAT },
+	{ "collectives", OPT_COLLECTIVES, "LIST", 0,
+	  "nccl: of all_reduce,all_gather,reduce_scatter,broadcast,reduce,alltoall,sendrecv (all)", HELP_WHAT },
+	{ "types", OPT_TYPES, "LIST", 0,
+	  "nccl: of fp32,bf16,fp16,fp64,fp8e4m3,fp8e5m2,int8,uint8,int32,uint32,int64,uint64,all (fp32,bf16)",
+	  HELP_WHAT },
+	{ "bytes", OPT_BYTES, "FROM-TO:FACTOR", 0, "nccl: sizes, as 1M, 1K-1G, 8-128M:2 (1M-1G:4)", HELP_WHAT },
+	{ "iterations", OPT_ITERATIONS, "N", 0, "nccl: timed operations of a case (20)", HELP_WHAT },
+	{ "skip", OPT_SKIP, "N", 0, "nccl: operations before these, which are not timed (5)", HELP_WHAT },
+	{ "place", OPT_PLACE, "in|out|both", 0, "nccl: receive where the operands are, elsewhere (both)", HELP_WHAT },
+	{ "split", OPT_SPLIT, "rails|inside", 0,
+	  "nccl: groups of the GPUs of one number of all hosts, or of each host by itself", HELP_WHAT },
+	{ "bisect", OPT_BISECT, 0, 0, "nccl: which hosts are bad, by groups of hosts that run one case side by side",
+	  HELP_WHAT },
+	{ "host", OPT_HOST, "ADDRESS[:PORT]", 0, "nccl: where rank 0 is, if the launcher does not say", HELP_WHAT },
+	{ "nccl", OPT_NCCL, "FILE", 0, "nccl: libnccl, if it is not found by itself", HELP_WHAT },
+	{ "limit", OPT_LIMIT, "TIME", 0, "nccl: after which an operation hangs, or a rank is missing (60 s)",
+	  HELP_LIMITS },
 	{ "seed", OPT_SEED, "N", 0, "of the random operands (1)", HELP_WHAT },
 	{ "force", OPT_FORCE, 0, 0, "test a GPU that others use, too", HELP_WHAT },
-	{ "cublaslt", OPT_CUBLASLT, "FILE", 0, "libcublasLt, if it is not found by itself", HELP_WHAT },
+	{ "cublaslt", OPT_CUBLASLT, "FILE", 0, "gpu: libcublasLt, if it is not found by itself", HELP_WHAT },
 	{ "json", OPT_JSON, 0, 0, "JSON lines", HELP_OUTPUT },
-	{ "log", OPT_LOG, "FILE", 0, "append what was measured and found, so that a long run can be resumed",
+	{ "log", OPT_LOG, "FILE", 0, "gpu: append what was measured and found, so that a long run can be resumed",
 	  HELP_OUTPUT },
-	{ "resume", OPT_RESUME, 0, 0, "go on with the run in --log", HELP_OUTPUT },
+	{ "resume", OPT_RESUME, 0, 0, "gpu: go on with the run in --log", HELP_OUTPUT },
 	{ "save-baseline", OPT_SAVE_BASELINE, "FILE", 0, "write the rates of a run that passed", HELP_OUTPUT },
 	{ "baseline", OPT_BASELINE, "FILE", 0, "least rates: 92 % of these, in place of the table", HELP_LIMITS },
 	{ "inject", OPT_INJECT, "FAULT", 0,
-	  "a fault on purpose, as flip:gpu=0,row=5,col=7,bit=0[,always] or mem:gpu=0,at=4096,bit=3", HELP_LIMITS },
+	  "gpu: a fault on purpose, as flip:gpu=0,row=5,col=7,bit=0[,always] or mem:gpu=0,at=4096,bit=3", HELP_LIMITS },
 	{ "self-test", OPT_SELF_TEST, "N", OPTION_ARG_OPTIONAL,
-	  "flip bits on each GPU, N times (3): is each found where it is?", HELP_LIMITS },
+	  "gpu: flip bits on each GPU, N times (3): is each found where it is?", HELP_LIMITS },
 	{ 0 },
 };
 
@@ -89,12 +121,72 @@ static void list_take(struct argp_state *state, int key, const char *arg, struct
 			   arg);
 }
 
-static void args_check(struct argp_state *state, const struct stress_args *a)
+/* "gpu, nccl" */
+static const char *test_names(void)
+{
+#define STRESS(id, name, help) ", " name
+	static const char names[] =
+#include "tools/stress/tests.def"
+		"";
+#undef STRESS
+
+	return names + 2;
+}
+
+static void nccl_take(struct argp_state *state, int key, const char *arg, struct nccl_options *o)
+{
+	if (key == OPT_COLLECTIVES && collectives_parse(arg, &o->collectives))
+		argp_error(state,
+			   "--collectives: '%s' is none of all_reduce,all_gather,reduce_scatter,broadcast,reduce,"
+			   "alltoall,sendrecv",
+			   arg);
+	if (key == OPT_TYPES && types_parse(arg, &o->types))
+		argp_error(state,
+			   "--types: '%s' is none of fp32,bf16,fp16,fp64,fp8e4m3,fp8e5m2,int8,uint8,int32,uint32,"
+			   "int64,uint64",
+			   arg);
+	if (key == OPT_BYTES && bytes_parse(arg, o))
+		argp_error(state, "--bytes: '%s' is no FROM-TO:FACTOR, as 1M, 1K-1G, 8-128M:2", arg);
+	if (key == OPT_LIMIT && time_parse(arg, &o->limit_ns))
+		argp_error(state, "--limit: '%s' is no time: 90, 90s, 15m", arg);
+	if (key == OPT_PLACE && strcmp(arg, "in") && strcmp(arg, "out") && strcmp(arg, "both"))
+		argp_error(state, "--place: '%s' is not in, out or both", arg);
+	if (key == OPT_SPLIT && strcmp(arg, "rails") && strcmp(arg, "inside"))
+		argp_error(state, "--split: '%s' is not rails or inside", arg);
+	if (key == OPT_PLACE) {
+		o->in_place = strcmp(arg, "out");
+		o->out_of_place = strcmp(arg, "in");
+	}
+	if (key == OPT_SPLIT)
+		o->split = strcmp(arg, "rails") ? SPLIT_INSIDE : SPLIT_RAILS;
+}
+
+static void nccl_check(struct argp_state *state, struct stress_args *a)
+{
+	struct nccl_options *o = &a->options.nccl;
+
+	if (a->of_gpu)
+		argp_error(state, "--%s is an option of stress gpu", a->of_gpu);
+	if (o->bisect && o->split)
+		argp_error(state, "--bisect finds hosts, --split says which layer: one after the other");
+	if (!o->out_of_place && !(o->collectives & 0x1f))
+		argp_error(state, "--place in: alltoall and sendrecv cannot be in place");
+	if (!a->timed)
+		a->options.time_ns = 0; /* each case once */
+}
+
+static void args_check(struct argp_state *state, struct stress_args *a)
 {
 	const struct stress_options *o = &a->options;
 
 	if (!a->test)
-		argp_error(state, "which test? ranktrace stress gpu");
+		argp_error(state, "which test? %s", test_names());
+	if (!strcmp(a->test, "nccl")) {
+		nccl_check(state, a);
+		return;
+	}
+	if (a->of_nccl)
+		argp_error(state, "--%s is an option of stress nccl", a->of_nccl);
 	if (o->size % SIZE_STEP)
 		argp_error(state, "--size: %u is no multiple of %d", o->size, SIZE_STEP);
 	if (o->resume && !o->log)
@@ -103,13 +195,40 @@ static void args_check(struct argp_state *state, const struct stress_args *a)
 		argp_error(state, "--inject: row and column lie below %u (--size)", o->size);
 }
 
+/* The first option given that only one of the tests has. */
+static void owner_note(struct stress_args *a, int key)
+{
+	const struct argp_option *option = stress_options;
+
+	while (option->name && option->key != key)
+		option++;
+	if (!option->name)
+		return;
+	if (!strncmp(option->doc, "gpu: ", 5) && !a->of_gpu)
+		a->of_gpu = option->name;
+	if (!strncmp(option->doc, "nccl: ", 6) && !a->of_nccl)
+		a->of_nccl = option->name;
+}
+
 static error_t stress_option(int key, char *arg, struct argp_state *state)
 {
 	struct stress_args *a = state->input;
 	struct stress_options *o = &a->options;
 
+	owner_note(a, key);
 	switch (key) {
-	case 't':
+	case OPT_COLLECTIVES:
+	case OPT_TYPES:
+	case OPT_BYTES:
+	case OPT_LIMIT:
+	case OPT_PLACE:
+	case OPT_SPLIT: nccl_take(state, key, arg, &o->nccl); return 0;
+	case OPT_ITERATIONS: o->nccl.iterations = number_take(state, "iterations", arg, 1, 100000); return 0;
+	case OPT_SKIP: o->nccl.skip = number_take(state, "skip", arg, 0, 100000); return 0;
+	case OPT_BISECT: o->nccl.bisect = true; return 0;
+	case OPT_HOST: o->nccl.host = arg; return 0;
+	case OPT_NCCL: o->nccl.library = arg; return 0;
+	case 't': a->timed = true; /* fallthrough */
 	case OPT_GPUS:
 	case OPT_ONLY:
 	case OPT_INJECT: list_take(state, key, arg, o); return 0;
@@ -130,7 +249,7 @@ static error_t stress_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (a->test || !stress_find(arg))
-			argp_error(state, "'%s' is no test; there is: gpu", arg);
+			argp_error(state, "'%s' is no test; there are: %s", arg, test_names());
 		a->test = arg;
 		return 0;
 	case ARGP_KEY_END: args_check(state, a); return 0;
@@ -157,17 +276,21 @@ int cmd_stress(int argc, char **argv)
 {
 	static const struct argp argp = { stress_options, stress_option, NULL, NULL, NULL, NULL, NULL };
 	static const struct help help = {
-		"stress", "gpu [OPTIONS]",
+		"stress", "gpu|nccl [OPTIONS]",
 		"Active tests: they use the devices fully, and fail on a bad one. gpu: all GPUs at once, each "
-		"result of matrix multiplications compared bit by bit, memory patterns, rates, health. Never changes "
-		"clocks, power or modes. Exit status 0: all passed; 1: a device failed, named; 2: usage; 3: not "
-		"possible here, or a GPU is in use."
+		"result of matrix multiplications compared bit by bit, memory patterns, rates, health. nccl: "
+		"collectives over all GPUs of this host, or of many under torchrun, mpirun or srun, each element "
+		"checked, and whose fault a wrong or missing one is. Never changes clocks, power or modes. Exit "
+		"status 0: all passed; 1: a device failed, named; 2: usage; 3: not possible here, or a GPU is in use."
 	};
 	static struct stress_result result;
 	struct stress_args a = { .options = STRESS_DEFAULTS };
+	const char *member = getenv(MEMBER_VARIABLE);
 	enum report_mode mode;
 	int status;
 
+	if (member)
+		return member_main(member);
 	command_line_parse(&argp, &help, argc, argv, 0, &a);
 	mode = a.options.json ? REPORT_JSON : isatty(STDOUT_FILENO) ? REPORT_TERMINAL : REPORT_PLAIN;
 	signals_take();

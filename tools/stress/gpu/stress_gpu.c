@@ -211,25 +211,6 @@ static int run_test(struct stress_run *run, const struct baseline *baseline, str
 	return status;
 }
 
-static int baseline_open(const struct stress_options *options, struct baseline **baseline, char why[LIBRARY_WHY])
-{
-	int line, err = options->save_baseline ? baseline_writable(options->save_baseline) : 0;
-
-	if (err) {
-		snprintf(why, LIBRARY_WHY, "--save-baseline: %.200s: %s", options->save_baseline, strerror(-err));
-		return STRESS_USAGE;
-	}
-	err = options->baseline ? baseline_read(options->baseline, baseline, &line) : 0;
-	if (!err)
-		return STRESS_PASSED;
-	if (err == -EINVAL)
-		snprintf(why, LIBRARY_WHY, "--baseline: %.200s, line %d is none that --save-baseline wrote",
-			 options->baseline, line);
-	else
-		snprintf(why, LIBRARY_WHY, "--baseline: %.200s: %s", options->baseline, strerror(-err));
-	return STRESS_USAGE;
-}
-
 /* Of a run that passed only: a bad GPU must not become the measure. */
 static int baseline_save(struct stress_run *run, int status, char why[LIBRARY_WHY])
 {

@@ -12,6 +12,8 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define LT_MAJOR_MIN 11
 #define LT_MAJOR_MAX 13
+#define NCCL_VERSION_MIN 20700 /* Send and Recv came with it */
+#define NCCL_MAJOR_MAX 2
 
 static const struct library_symbol cuda_symbols[] = {
 #define X(field, symbol, required, args) { symbol, offsetof(struct cuda, field), required },
@@ -26,6 +28,12 @@ static const struct library_symbol nvml_symbols[] = {
 static const struct library_symbol lt_symbols[] = {
 #define X(field, symbol, required, type, args) { symbol, offsetof(struct cublaslt, field), required },
 	CUBLASLT_FUNCTIONS(X)
+#undef X
+};
+
+static const struct library_symbol nccl_symbols[] = {
+#define X(field, symbol, required, type, args) { symbol, offsetof(struct nccl, field), required },
+	NCCL_FUNCTIONS(X)
 #undef X
 };
 
@@ -90,6 +98,28 @@ int libraries_cublaslt(struct cublaslt *lt, const char *path, char why[LIBRARY_W
 			"install CUDA's cuBLAS, or say where it is with --cublaslt FILE (PyTorch has one in "
 			"site-packages/nvidia)");
 	return err ? err : version_check(lt, why);
+}
+
+static int nccl_check(const struct nccl *nccl, char why[LIBRARY_WHY])
+{
+	int version = 0, error = nccl->version(&version);
+
+	if (!error && version >= NCCL_VERSION_MIN && version / 10000 <= NCCL_MAJOR_MAX)
+		return 0;
+	snprintf(why, LIBRARY_WHY,
+		 "NCCL says it is version %d, known are those from 2.7 on, of 2: give one with --nccl FILE", version);
+	return -ERANGE;
+}
+
+int libraries_nccl(struct nccl *nccl, const char *path, char why[LIBRARY_WHY])
+{
+	const char *const names[] = { path ? path : "libnccl.so.2", NULL };
+	int err = library_open(names, nccl_symbols, COUNT(nccl_symbols), nccl, why);
+
+	err = explained(err, why, "NCCL (libnccl.so.2)",
+			"install NCCL, or say where it is with --nccl FILE (PyTorch has one in "
+			"site-packages/nvidia/nccl/lib)");
+	return err ? err : nccl_check(nccl, why);
 }
 
 const char *cuda_error_text(const struct cuda *cuda, int error)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ranktrace stress nccl` on real GPUs (two or more), beside nccl-tests where they are built: busbw in turns A B A B,
+all types checked, exit codes, nothing left. NCCL_TESTS=folder of all_reduce_perf and the like, NCCL=libnccl.so.2.
+
+    python3 tests/gpu/stress_nccl.py [correct rates codes launched]"""
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+RANKTRACE = os.environ.get("RANKTRACE", "build/gpu/ranktrace")
+OUT = os.environ.get("OUT", "/tmp/stress-nccl")
+TESTS = os.environ.get("NCCL_TESTS", "nccl-tests/build")
+LIBRARY = ["--nccl", os.environ["NCCL"]] if "NCCL" in os.environ else []
+PROGRAMS = dict(all_reduce="all_reduce", all_gather="all_gather", reduce_scatter="reduce_scatter",
+                broadcast="broadcast", reduce="reduce", alltoall="alltoall", sendrecv="sendrecv")
+SIZES = ("1M", "16M", "256M")
+N = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
+
+
+def row(*words):
+    print(*words, flush=True)
+
+
+def stress(name, *args, env=None, timeout=240):
+    begin = time.monotonic()
+    p = subprocess.run([RANKTRACE, "stress", "nccl", *LIBRARY, *args], capture_output=True, text=True, timeout=timeout,
+                       env=dict(os.environ, **(env or {})))
+    with open(f"{OUT}/{name}.txt", "w") as f:
+        f.write(p.stdout + p.stderr)
+    return p.returncode, p.stdout, p.stderr, time.monotonic() - begin
+
+
+def lines(out, kind):
+    return [x for x in map(json.loads, out.splitlines()) if x["type"] == kind]
+
+
+def expect(what, want, got, text):
+    row("ok  " if want == got else "BAD ", what, "exit", got, text.strip()[:300])
+
+
+def correct():
+    status, out, err, s = stress("correct", "--json", "--types", "all", "--bytes", "8-64M:64", "--iterations", "5")
+    cases = lines(out, "case")
+    bad = [c for c in cases if c["status"] != "done" or c["wrong"]]
+    expect(f"{len(cases)} cases of all types, {sum(c.get('checked', 0) for c in cases):.3g} elements checked, {s:.0f} s",
+           0, status, f"{bad[:3]} {err}")
+
+
+def theirs(program, size):
+    """(bus bandwidth out of place, in place) of nccl-tests"""
+    out = subprocess.run([f"{TESTS}/{program}_perf", "-b", size, "-e", size, "-g", str(N), "-n", "20", "-w", "5"],
+                         capture_output=True, text=True, timeout=240).stdout
+    with open(f"{OUT}/{program}-{size}-theirs.txt", "a") as f:
+        f.write(out)
+    last = [x.split() for x in out.splitlines() if re.match(r"\s*\d+\s+\d+", x)][-1]
+    return float(last[7]), float(last[11]) if last[11] != "N/A" else None
+
+
+def rates():
+    row("collective, size, out or in place: ours A, A | theirs B, B | ratio; the bar is 0.98 to 1.02 from 1 MB on")
+    for name, program in PROGRAMS.items():
+        for size in SIZES:
+            ours, others = {False: [], True: []}, {False: [], True: []}
+            for turn in range(2):
+                _, out, _, _ = stress(f"{name}-{size}-{turn}", "--json", "--force", "--collectives", name, "--types",
+                                      "fp32", "--bytes", size)
+                for c in lines(out, "case"):
+                    ours[c["in_place"]].append(c["busbw_gbytes_s"])
+                if os.path.exists(f"{TESTS}/{program}_perf"):
+                    got = theirs(program, size)
+                    for i, value in enumerate(got):
+                        others[bool(i)] += [value] if value else []
+            for place in (False, True):
+                if ours[place]:
+                    ratio = statistics.mean(ours[place]) / statistics.mean(others[place]) if others[place] else 0
+                    row(f"{name:15}{size:>5} {'in ' if place else 'out'}", *(f"{x:8.2f}" for x in ours[place]), "|",
+                        *(f"{x:8.2f}" for x in others[place]), f"| {ratio:.4f}")
+
+
+def codes():
+    quick = ["--bytes", "1M", "--collectives", "all_reduce", "--force"]
+    for what, want, args, env in (("no library", 3, ["--nccl", "/nowhere/libnccl.so.2"], {}),
+                                  ("one GPU", 3, ["--gpus", "0"], {}),
+                                  ("a GPU that is not there", 2, ["--gpus", "63"], {}),
+                                  ("one host", 3, ["--bisect"], {}),
+                                  ("no GPU", 3, [], {"CUDA_VISIBLE_DEVICES": ""})):
+        status, _, err, _ = stress("codes", *quick, *args, env=env)
+        expect(what, want, status, err)
+    left = subprocess.run(["nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader"], capture_output=True,
+                          text=True).stdout
+    row("left on the GPUs:", left.strip() or "nothing")
+
+
+def launched():
+    """As torchrun starts it: rank 0's process leads, the others join."""
+    ps = [subprocess.Popen([RANKTRACE, "stress", "nccl", *LIBRARY, "--bytes", "64M", "--force"],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           env=dict(os.environ, RANK=str(i), WORLD_SIZE=str(N), LOCAL_RANK=str(i),
+                                    LOCAL_WORLD_SIZE=str(N), MASTER_ADDR="127.0.0.1", MASTER_PORT="29600"))
+          for i in range(N)]
+    outs = [p.communicate(timeout=240)[0] for p in ps]
+    expect("by torchrun's variables", [0] * N, [p.returncode for p in ps], outs[0].splitlines()[-1])
+
+
+def main():
+    os.makedirs(OUT, exist_ok=True)
+    parts = {"correct": correct, "rates": rates, "codes": codes, "launched": launched}
+    for name in sys.argv[1:] or parts:
+        print(f"--- {name}", flush=True)
+        try:
+            parts[name]()
+        except Exception as e:  # the other parts are of use all the same
+            row(f"BAD  {name}: {type(e).__name__}: {e}")
+
+
+main()

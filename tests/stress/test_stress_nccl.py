@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ranktrace stress nccl` on simulated GPUs and a libnccl whose operations move and reduce data: a healthy node passes,
+with the right bandwidths; a wrong element, a hang, a lost GPU, a dead rank and a slow host are found, the right one is
+named; what cannot be tested is no pass; nothing is left running."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(1, sys.path[0] + "/../aid")
+import job
+from stress import Gpus
+
+draw, _ = job.seed()
+RANKTRACE = os.path.abspath(job.RANKTRACE)
+QUICK = ["--bytes", "64K", "--iterations", "5"]
+ONE = [*QUICK, "--collectives", "all_reduce", "--place", "out", "--types", "fp32"]
+
+
+def argv(*args):
+    return [RANKTRACE, "stress", "nccl", *map(str, args)]
+
+
+def by_type(text):
+    by = {}
+    for line in map(json.loads, text.splitlines()):
+        by.setdefault(line["type"], []).append(line)
+    return by
+
+
+def nccl(n, *args, **env):
+    g = Gpus(n, **env)
+    p = subprocess.run(argv("--json", *args), capture_output=True, text=True, timeout=120, env=g.env)
+    return p.returncode, by_type(p.stdout), p.stderr
+
+
+def launched(n, per_host, *args, variables=None, **env):
+    """By torchrun's variables, on hosts of per_host GPUs each: (exit statuses, rank 0's lines, standard errors)"""
+    g = Gpus(n, **env)
+    port = draw.randrange(20000, 30000)
+    ps = []
+    for rank in range(n):
+        mine = dict(RANK=rank, WORLD_SIZE=n, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=per_host, MASTER_ADDR="127.0.0.1",
+                    MASTER_PORT=port, NCCL_HOSTID=f"node{rank // per_host}", **(variables or {}))
+        ps.append(subprocess.Popen(argv("--json", *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=dict(g.env, **{k: str(v) for k, v in mine.items()})))
+    outs = [p.communicate(timeout=120) for p in ps]
+    return [p.returncode for p in ps], by_type(outs[0][0]), [o[1] for o in outs]
+
+
+def expect(what, status, by, code, gpus=None, kind=None):
+    found = [(f.get("gpu"), f["kind"]) for f in by.get("fault", [])]
+    print(f"{what}: exit {status}, {sorted(set(found), key=str)}")
+    job.check(status == code, f"{what}: exit {status}, not {code}: {by.get('end')} {by.get('fault')}")
+    if gpus is not None:
+        job.check({g for g, _ in found} == set(gpus), f"{what}: {by.get('fault')}, not of {gpus} alone")
+        job.check(all(k == kind for _, k in found), f"{what}: {found}, not {kind}")
+
+
+def healthy():
+    status, by, err = nccl(3, "--bytes", "64K", "--iterations", "4", "--skip", "1", "--types", "all",
+                           SIM_NCCL_LATENCY_US=2000)
+    expect("3 healthy, all types", status, by, 0)
+    cases = by["case"]
+    job.check(len(cases) == 12 * (5 * 2 + 2), f"{len(cases)} cases")
+    job.check(all(c["status"] == "done" and c["wrong"] == 0 and c["checked"] >= c["bytes"] // 8 for c in cases),
+              f"{[c for c in cases if c['wrong'] or not c['checked']]}")
+    # the time is that of an operation: 2 ms and a little, without the start of the ranks
+    job.check(all(1990 < c["us"] < 3000 for c in cases), f"times: {sorted(c['us'] for c in cases)[-5:]}")
+    factors = dict(all_reduce=4 / 3, all_gather=2 / 3, reduce_scatter=2 / 3, alltoall=2 / 3)
+    for c in cases:
+        want = c["algbw_gbytes_s"] * factors.get(c["collective"], 1)
+        job.check(abs(c["busbw_gbytes_s"] - want) < 1e-6 * want, f"factor: {c}")
+    job.check([v["passed"] for v in by["verdict"]] == [True] * 3 and not err, f"{by['verdict']} {err}")
+    status, by, _ = nccl(2, *QUICK, "--types", "fp32", "--bytes", "8-64K:16")
+    expect("2 healthy, small sizes", status, by, 0)
+
+
+def wrong():
+    """10 of 10: its own result, a partial sum that all get, or what it hands on."""
+    for i in range(10):
+        n = draw.randrange(3, 7)
+        gpu, how, every = draw.randrange(n), ("own", "reduce", "forward")[i % 3], draw.choice(["", ":1", ":2"])
+        setting = f"{gpu}:{how}:{draw.randrange(16384)}{every}"
+        status, by, _ = nccl(n, *ONE, SIM_NCCL_WRONG=setting)
+        expect(f"{setting} of {n}", status, by, 1, [gpu], "corruption")
+        job.check("in place of 0x" in by["fault"][0]["text"] and "each of its" in by["fault"][0]["text"],
+                  by["fault"][0]["text"])
+    for collective in ("reduce_scatter", "reduce"):
+        status, by, _ = nccl(4, *QUICK, "--collectives", collective, "--types", "bf16", SIM_NCCL_WRONG="2:reduce:9")
+        expect(f"{collective}", status, by, 1, [2], "corruption")
+    status, by, _ = nccl(2, *ONE, SIM_NCCL_WRONG="1:own:3")
+    expect("of two, its own", status, by, 1, [1], "corruption")
+    status, by, _ = nccl(2, *ONE, SIM_NCCL_WRONG="1:reduce:3")
+    expect("of two, both wrong: none can be named", status, by, 1, [None], "corruption")
+
+
+def stalled():
+    status, by, _ = nccl(4, *ONE, "--limit", "0.5", SIM_NCCL_HANG="2:0")
+    expect("one does not come", status, by, 1, [2], "stalled")
+    status, by, _ = nccl(3, *QUICK, "--collectives", "sendrecv", "--types", "fp32", "--limit", "0.5",
+                         SIM_NCCL_HANG="1:0")
+    expect("one does not come to Send and Recv", status, by, 1, [1], "stalled")
+    status, by, _ = nccl(3, *QUICK, "--limit", "0.5", SIM_GPU_LOSE="1:30")
+    expect("lost in the middle", status, by, 1, [1], "lost")
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return [int(x) for x in f.read().split()]
+
+
+def started(*args, **env):
+    g = Gpus(3, **env)
+    p = subprocess.Popen(argv("--json", "--time", "60", *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         text=True, env=g.env)
+    begin = json.loads(p.stdout.readline())
+    while json.loads(p.stdout.readline())["type"] != "case":
+        pass
+    return p, begin, children(p.pid)
+
+
+def gone(pids):
+    end = time.monotonic() + 5
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+def ended():
+    p, _, pids = started(*ONE, "--limit", "2")
+    os.kill(pids[1], signal.SIGKILL)
+    out, err = p.communicate(timeout=60)
+    expect("a rank was killed", p.returncode, by_type(out), 1, [1], "lost")
+    job.check("signal 9" in out and gone(pids), f"{out}{err}")
+    p, _, pids = started(*ONE)
+    begin = time.monotonic()
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=60)
+    took = time.monotonic() - begin
+    print(f"Ctrl-C: exit {p.returncode} after {took:.1f} s: {err.strip()}")
+    job.check(p.returncode == 3 and "no verdict" in err and "partial" in by_type(out)["end"][0] and took < 5, out + err)
+    job.check(gone(pids), "ranks were left running")
+    p, _, pids = started(*ONE)
+    p.kill()
+    p.communicate()
+    job.check(gone(pids), "ranks outlived the coordinator")
+
+
+def hosts():
+    """Two hosts and more, as torchrun starts them."""
+    statuses, by, errs = launched(4, 2, *ONE)
+    expect("two hosts", statuses[0], by, 0)
+    job.check(statuses == [0] * 4 and by["begin"][0]["hosts"] == 2 and not any(errs), f"{statuses} {errs}")
+    slow = dict(SIM_NCCL_SLOW="5:30", SIM_NCCL_LATENCY_US=3000)
+    statuses, by, _ = launched(8, 2, *ONE, "--split", "inside", **slow)
+    expect("a slow host", statuses[0], by, 1, [None], "slow")
+    job.check(all("host node2:" in f["text"] for f in by["fault"]) and statuses == [1] * 8, f"{by['fault']}")
+    statuses, by, _ = launched(8, 2, *ONE, "--split", "rails", variables={}, **slow)
+    expect("two rails, one of them slow", statuses[0], by, 1, [None], "slow")
+    job.check("rail 1" in by["fault"][0]["text"], f"{by['fault']}")
+
+
+def bisect():
+    bad = sorted(draw.sample(range(24), 3))
+    statuses, by, _ = launched(24, 1, *ONE, "--bisect", SIM_NCCL_WRONG=f"{bad[0]}:own:7,{bad[1]}:reduce:3",
+                               SIM_NCCL_SLOW=f"{bad[2]}:40", SIM_NCCL_LATENCY_US=3000)
+    print(f"24 hosts, {bad} bad: {by['end'][0]['notes']}")
+    found = sorted((f["host"], f["kind"]) for f in by["fault"])
+    want = sorted((f"node{host}", kind) for host, kind in zip(bad, ("corruption", "corruption", "slow")))
+    job.check(statuses == [1] * 24 and found == want, f"{found}, not {want}: {by['fault']}")
+    statuses, by, _ = launched(9, 1, *ONE, "--bisect", "--limit", "1", SIM_NCCL_HANG="4:0")
+    job.check([(f["host"], f["kind"]) for f in by["fault"]] == [("node4", "stalled")], f"{by['fault']}")
+    statuses, by, _ = launched(9, 1, *ONE, "--bisect")
+    expect("9 hosts, none bad", statuses[0], by, 0)
+
+
+def refused():
+    for what, code, n, args, env, words in (
+            ("one GPU", 3, 1, [], {}, ["no other GPU to communicate with"]),
+            ("no library", 3, 2, ["--nccl", "/nowhere/libnccl.so"], {}, ["/nowhere/libnccl.so", "--nccl"]),
+            ("no driver", 3, 2, [], dict(SIM_CUDA_FAIL="cuInit:error=100"), ["no GPU"]),
+            ("a GPU that is not there", 2, 2, ["--gpus", "2"], {}, ["this host has 2"]),
+            ("one host", 3, 2, ["--bisect"], {}, ["--bisect", "one"]),
+            ("no memory", 3, 2, ["--bytes", "1G"], {}, ["nothing could be measured"]),
+            ("gpu's option", 2, 2, ["--only", "bf16"], {}, ["--only"]),
+            ("sizes", 2, 2, ["--bytes", "x"], {}, ["1K-1G"]),
+            ("a launcher without a number on the host", 2, 2, [], dict(RANK=1, WORLD_SIZE=2), ["LOCAL_RANK"]),
+            ("no rank 0", 3, 2, ["--limit", "0.5"],
+             dict(RANK=1, WORLD_SIZE=2, LOCAL_RANK=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=19999), ["19999", "--host"]),
+            ("no rank 1", 3, 2, ["--limit", "1"],
+             dict(RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, MASTER_ADDR="127.0.0.1", MASTER_PORT=19998),
+             ["rank 1 of 2 did not come"]),
+            ("no such host", 2, 2, [], dict(RANK=1, WORLD_SIZE=2, LOCAL_RANK=1, MASTER_ADDR="no.such.invalid"),
+             ["no.such.invalid", "--host"])):
+        status, by, err = nccl(n, *(args or QUICK), **env)
+        print(f"{what}: exit {status}: {err.strip().splitlines()[0] if err else by.get('end')}")
+        text = err + json.dumps(by)
+        job.check(status == code and all(w in text for w in words), f"{what}: exit {status}, not {code}: {text}")
+    g = Gpus(2)
+    g.process(1, os.getpid())
+    p = subprocess.run(argv(*ONE), capture_output=True, text=True, env=g.env, timeout=60)
+    job.check(p.returncode == 3 and "GPU 1 is in use" in p.stderr, f"busy: {p}")
+
+
+def baseline():
+    g = Gpus(2, SIM_NCCL_LATENCY_US=3000)
+    path = f"{g.dir}/baseline"
+    args = [*ONE, "--force"]
+    p = subprocess.run(argv(*args, "--save-baseline", path), capture_output=True, text=True, env=g.env, timeout=60)
+    job.check(p.returncode == 0 and os.path.exists(path), f"{p}")
+    p = subprocess.run(argv(*args, "--baseline", path), capture_output=True, text=True, env=g.env, timeout=60)
+    job.check(p.returncode == 0 and "own baseline" in p.stdout, f"held: {p}")
+    g.env["SIM_NCCL_LATENCY_US"] = "3500"
+    p = subprocess.run(argv(*args, "--baseline", path), capture_output=True, text=True, env=g.env, timeout=60)
+    print(f"slower than the baseline: exit {p.returncode}")
+    job.check(p.returncode == 1 and "own baseline" in p.stdout, f"slower: {p}")
+
+
+for case in (healthy, wrong, stalled, ended, hosts, bisect, refused, baseline):
+    T = time.monotonic()
+    case()
+    print(case.__name__, f"{time.monotonic() - T:.1f} s")

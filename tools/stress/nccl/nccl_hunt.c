@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nccl_hunt.c - see nccl_hunt.h.
+ */
+#include "tools/stress/nccl/nccl_hunt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/stress/bisect/bisect.h"
+#include "tools/stress/series.h"
+
+#define RATES_MAX 1024
+#define OTHERS_MIN 2 /* with fewer to compare with, a rate says nothing */
+
+struct passed_rate {
+	int n; /* ranks */
+	double rate;
+};
+
+struct hunt {
+	struct nccl_run *run;
+	struct nccl_case of;
+	struct passed_rate passed[RATES_MAX];
+	int n_passed;
+	char (*why)[FAULT_TEXT]; /* of each host: what its last failed test came to */
+	enum fault_kind *kinds;
+};
+
+static const char *host_of(const struct nccl_run *run, int node)
+{
+	for (int i = 0; i < run->c.n; i++)
+		if (run->c.ranks[i].node == node)
+			return run->c.ranks[i].hello.host;
+	return "?";
+}
+
+static int first_rank(const struct nccl_run *run, int node)
+{
+	int i = 0;
+
+	while (run->c.ranks[i].node != node)
+		i++;
+	return i;
+}
+
+/* All ranks of the hosts of a test. */
+static void group_fill(const struct hunt *h, struct trial_group *g, const struct bisect_test *t, int test)
+{
+	*g = (struct trial_group){ .ranks = malloc(h->run->c.n * sizeof(int)) };
+	if (!g->ranks)
+		abort();
+	for (int i = 0; i < t->n; i++)
+		for (int rank = 0; rank < h->run->c.n; rank++)
+			if (h->run->c.ranks[rank].node == t->members[i])
+				g->ranks[g->n++] = rank;
+	snprintf(g->name, sizeof(g->name), "test %d (%d hosts, %d of them suspects)", test + 1, t->n, t->n_suspects);
+}
+
+static double rate_of(const struct hunt *h, const struct trial_group *g)
+{
+	return g->seconds > 0 ? g->bytes / g->seconds * 1e-9 * collective_bus_factor(h->of.collective, g->n) : 0;
+}
+
+/* The groups of the first round differ by a host at most: a bus's bandwidth is much the same then. */
+static bool is_like(const struct hunt *h, int n, int other)
+{
+	int host = h->run->c.n / h->run->c.n_nodes;
+
+	return abs(n - other) <= host;
+}
+
+/* Against all groups of this size: those of this round, wrong results or not, and those that passed before. */
+static bool is_slow(const struct hunt *h, const struct trial_group *groups, const double *rates, int n, int which,
+		    char text[FAULT_TEXT])
+{
+	double others[RATES_MAX + 1], own = rates[which], median;
+	int n_others = 0;
+
+	for (int i = 0; i < n && n_others < RATES_MAX; i++)
+		if (i != which && is_like(h, groups[i].n, groups[which].n) && rates[i] > 0)
+			others[n_others++] = rates[i];
+	for (int i = 0; i < h->n_passed && n_others < RATES_MAX; i++)
+		if (is_like(h, h->passed[i].n, groups[which].n))
+			others[n_others++] = h->passed[i].rate;
+	if (n_others < OTHERS_MIN)
+		return false;
+	median = values_median(others, n_others);
+	if (own >= median * (1 - THRESHOLD_TOLERANCE))
+		return false;
+	snprintf(text, FAULT_TEXT, "%.4g GB/s, less than %.0f %% of the median of %d groups of this size, %.4g", own,
+		 100 * (1 - THRESHOLD_TOLERANCE), n_others, median);
+	return true;
+}
+
+static void failed_note(struct hunt *h, const struct bisect_test *t, enum fault_kind kind, const char *text)
+{
+	for (int i = 0; i < t->n_suspects; i++) {
+		snprintf(h->why[t->members[i]], FAULT_TEXT, "%s", text);
+		h->kinds[t->members[i]] = kind;
+	}
+}
+
+static enum fault_kind kind_of(const struct trial_group *g)
+{
+	return g->status == CASE_HUNG ? FAULT_STALLED : g->status == CASE_DONE ? FAULT_CORRUPT : FAULT_LOST;
+}
+
+static bool test_judge(struct hunt *h, const struct bisect_test *t, struct trial_group *groups, const double *rates,
+		       int n, int which)
+{
+	struct trial_group *g = &groups[which];
+	char text[FAULT_TEXT];
+	bool slow = false;
+
+	if (group_is_bad(g)) {
+		if (g->wrong)
+			snprintf(g->text, sizeof(g->text), "%llu elements are wrong, on %d of %d ranks",
+				 (unsigned long long)g->wrong, g->n_wrong, g->n);
+		failed_note(h, t, kind_of(g), g->text);
+	} else {
+		slow = is_slow(h, groups, rates, n, which, text);
+		if (slow)
+			failed_note(h, t, FAULT_SLOW, text);
+		h->run->n_measured++;
+	}
+	return slow || group_is_bad(g);
+}
+
+static void rates_keep(struct hunt *h, const struct trial_group *groups, const double *rates, int n, const bool *failed)
+{
+	for (int i = 0; i < n && h->n_passed < RATES_MAX; i++)
+		if (!failed[i])
+			h->passed[h->n_passed++] = (struct passed_rate){ groups[i].n, rates[i] };
+}
+
+/* The better of two: something else on a host for a moment slows one of them, a bad one both. */
+static void round_measure(struct hunt *h, struct trial_group *groups, double *rates, int n)
+{
+	bool was_joined[NCCL_RANKS_MAX];
+
+	for (int turn = 0; turn < 2 && !h->run->c.stopped; turn++) {
+		h->of.seed++;
+		for (int i = 0; i < n; i++)
+			groups[i].joined = was_joined[i] = groups[i].joined && !group_is_bad(&groups[i]);
+		trial_case(&h->run->c, groups, n, &h->of);
+		for (int i = 0; i < n && !h->run->c.stopped; i++) {
+			if (!was_joined[i])
+				continue;
+			rates[i] = rate_of(h, &groups[i]) > rates[i] ? rate_of(h, &groups[i]) : rates[i];
+			nccl_report_case(h->run, &groups[i], &h->of);
+		}
+	}
+}
+
+static void round_run(struct hunt *h, struct bisect *b, const struct bisect_test *tests, int n)
+{
+	struct trial_group *groups = calloc(n, sizeof(*groups));
+	double *rates = calloc(n, sizeof(*rates));
+	bool *failed = calloc(n, sizeof(*failed));
+
+	if (!groups || !failed || !rates)
+		abort();
+	for (int i = 0; i < n; i++)
+		group_fill(h, &groups[i], &tests[i], i);
+	trial_open(&h->run->c, groups, n);
+	round_measure(h, groups, rates, n);
+	for (int i = 0; i < n && !h->run->c.stopped; i++) {
+		failed[i] = test_judge(h, &tests[i], groups, rates, n, i);
+		bisect_result(b, i, failed[i]);
+	}
+	rates_keep(h, groups, rates, n, failed);
+	trial_close(&h->run->c, groups, n);
+	for (int i = 0; i < n; i++)
+		free(groups[i].ranks);
+	free(groups);
+	free(failed);
+	free(rates);
+}
+
+static void verdicts_take(struct hunt *h, const struct bisect *b)
+{
+	char open[FAULT_TEXT] = "", what[160];
+	size_t at = 0;
+	int n_open = 0, last = 0;
+
+	case_name(&h->of, what, sizeof(what));
+	for (int node = 0; node < h->run->c.n_nodes; node++) {
+		if (bisect_member(b, node) == BISECT_BAD)
+			nccl_fault(h->run, h->kinds[node], first_rank(h->run, node),
+				   "host %s: fails alone among known good hosts: %s: %.200s", host_of(h->run, node),
+				   what, h->why[node]);
+		if (bisect_member(b, node) != BISECT_OPEN)
+			continue;
+		last = node;
+		if (n_open++ < 16 && at < sizeof(open) - 70)
+			at += snprintf(open + at, sizeof(open) - at, "%s%s", at ? ", " : "", host_of(h->run, node));
+	}
+	if (n_open)
+		nccl_fault(
+			h->run, h->kinds[last], -1,
+			"%d host%s in tests that failed could not be separated (no good partner was left, or it came "
+			"once only): %.160s%s: %.100s",
+			n_open, n_open > 1 ? "s" : "", open, n_open > 16 ? ", ..." : "", h->why[last]);
+}
+
+/* The first of each that was asked for, of the largest size: it is done in every test. */
+static void case_choose(struct hunt *h)
+{
+	const struct nccl_options *o = &h->run->options->nccl;
+	uint32_t types = o->types ? o->types : 1u << TYPE_fp32;
+
+	h->of = (struct nccl_case){ .collective = __builtin_ctz(o->collectives),
+				    .type = __builtin_ctz(types),
+				    .iterations = o->iterations,
+				    .skip = o->skip,
+				    .limit_ns = o->limit_ns,
+				    .bytes = o->bytes_max,
+				    .seed = h->run->options->seed << 20 };
+	h->of.in_place = !o->out_of_place && collectives[h->of.collective].can_be_in_place;
+}
+
+void nccl_hunt(struct nccl_run *run)
+{
+	struct hunt *h = calloc(1, sizeof(*h));
+	struct bisect *b = bisect_new(run->c.n_nodes);
+	const struct bisect_test *tests;
+	int n;
+
+	h->run = run;
+	h->why = calloc(run->c.n_nodes, sizeof(*h->why));
+	h->kinds = calloc(run->c.n_nodes, sizeof(*h->kinds));
+	if (!h->why || !h->kinds)
+		abort();
+	case_choose(h);
+	while (!run->c.stopped && (n = bisect_round(b, &tests)))
+		round_run(h, b, tests, n);
+	if (!run->c.stopped)
+		verdicts_take(h, b);
+	nccl_note(run, "--bisect: %d hosts, %d tests in %d rounds", run->c.n_nodes, bisect_tests(b), bisect_rounds(b));
+	bisect_free(b);
+	free(h->why);
+	free(h->kinds);
+	free(h);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nccl_judge.c - is a group's bandwidth what it should be? By the own baseline, else the table; besides, groups of
+ * equal size (rails, hosts) by the median of the others. Only the largest size of each case is judged: small ones are
+ * latency, which a busy host moves.
+ */
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/stress/nccl/busbw.h"
+#include "tools/stress/nccl/nccl_run.h"
+
+const struct busbw busbws[] = {
+#define BUSBW(...) { __VA_ARGS__ },
+#include "tools/stress/nccl/busbw.def"
+#undef BUSBW
+};
+const int n_busbws = sizeof(busbws) / sizeof(busbws[0]);
+
+const struct busbw *busbw_find(const char *device, uint32_t collective, int ranks, int nodes, bool nvls, uint64_t bytes)
+{
+	for (int i = 0; i < n_busbws; i++)
+		if (!fnmatch(busbws[i].device, device, 0) && busbws[i].collective == collective &&
+		    busbws[i].ranks == ranks && nodes == 1 && busbws[i].nvls == nvls && bytes >= busbws[i].bytes_min)
+			return &busbws[i];
+	return NULL;
+}
+
+/* The switch adds up where all GPUs have multicast, there are more than two, and it is not switched off. */
+bool nccl_has_nvls(const struct coordinator *c)
+{
+	const char *enable = getenv("NCCL_NVLS_ENABLE"), *algorithms = getenv("NCCL_ALGO");
+	bool all = c->n > 2;
+
+	for (int i = 0; i < c->n; i++)
+		all &= c->ranks[i].hello.multicast == 1;
+	return all && (!enable || strcmp(enable, "0")) &&
+	       (!algorithms || strcasestr(algorithms, "nvls") || *algorithms == '^');
+}
+
+void nccl_measure_name(const struct nccl_run *run, const struct nccl_rate *rate, char *text, size_t size)
+{
+	const struct trial_group *g = &run->groups[rate->group];
+	bool host[NCCL_RANKS_MAX] = { false };
+	int hosts = 0;
+
+	for (int i = 0; i < g->n; i++) {
+		int node = run->c.ranks[g->ranks[i]].node;
+
+		hosts += !host[node];
+		host[node] = true;
+	}
+	snprintf(text, size, "%s %s %s %dx%d", collectives[rate->of.collective].name, nccl_types[rate->of.type].name,
+		 rate->of.in_place ? "in" : "out", g->n, hosts);
+}
+
+static void hold(struct judgement *j, double least, const char *rule)
+{
+	bool failed = !(j->value >= least);
+
+	if (j->failed || (j->judged && !failed))
+		return;
+	j->judged = true;
+	j->failed = failed;
+	j->floor = least;
+	snprintf(j->rule, sizeof(j->rule), "%s", rule);
+}
+
+static const char *device_of(const struct nccl_run *run, const struct nccl_rate *rate)
+{
+	return run->c.ranks[run->groups[rate->group].ranks[0]].hello.name;
+}
+
+static void hold_baseline(struct nccl_run *run, struct nccl_rate *rate, const struct baseline *baseline)
+{
+	char measure[64], rule[JUDGE_RULE];
+	const char *date;
+	double own;
+
+	nccl_measure_name(run, rate, measure, sizeof(measure));
+	own = baseline_find(baseline, "", device_of(run, rate), measure, rate->of.bytes >> 10, &date);
+	if (isnan(own)) {
+		nccl_note(run, "the baseline has no %s of %llu bytes", measure, (unsigned long long)rate->of.bytes);
+		return;
+	}
+	snprintf(rule, sizeof(rule), "%.0f %% of the own baseline of %s, %.4g", 100 * (1 - THRESHOLD_TOLERANCE), date,
+		 own);
+	hold(&rate->judged, own * (1 - THRESHOLD_TOLERANCE), rule);
+}
+
+static bool same_case(const struct nccl_case *a, const struct nccl_case *b)
+{
+	return a->collective == b->collective && a->type == b->type && a->in_place == b->in_place &&
+	       a->bytes == b->bytes;
+}
+
+static void hold_others(struct nccl_run *run, struct nccl_rate *rate)
+{
+	double *others = calloc(run->n_groups, sizeof(*others)), median;
+	char rule[JUDGE_RULE];
+	int n = 0;
+
+	for (int i = 0; i < run->n_rates && others; i++)
+		if (run->rates[i].group != rate->group && same_case(&run->rates[i].of, &rate->of) &&
+		    run->rates[i].n_values && run->groups[run->rates[i].group].n == run->groups[rate->group].n)
+			others[n++] = run->rates[i].busbw;
+	if (n) {
+		median = values_median(others, n);
+		snprintf(rule, sizeof(rule), "%.0f %% of the median of the %d other%s, %.4g",
+			 100 * (1 - THRESHOLD_TOLERANCE), n, n > 1 ? "s" : "", median);
+		hold(&rate->judged, median * (1 - THRESHOLD_TOLERANCE), rule);
+	}
+	free(others);
+}
+
+static void hold_table(struct nccl_run *run, struct nccl_rate *rate)
+{
+	bool nvls = nccl_has_nvls(&run->c);
+	const struct busbw *row = busbw_find(device_of(run, rate), rate->of.collective, run->groups[rate->group].n,
+					     run->c.n_nodes, nvls, rate->of.bytes);
+	char rule[JUDGE_RULE];
+
+	if (!row)
+		return;
+	snprintf(rule, sizeof(rule), "table, %s, %s NVLS: %s, %s", row->device, nvls ? "with" : "without", row->source,
+		 row->date);
+	hold(&rate->judged, row->least, rule);
+}
+
+static bool is_largest(const struct nccl_run *run, const struct nccl_rate *rate)
+{
+	for (int i = 0; i < run->n_rates; i++) {
+		const struct nccl_rate *other = &run->rates[i];
+
+		if (other->group == rate->group && other->of.collective == rate->of.collective &&
+		    other->of.type == rate->of.type && other->of.in_place == rate->of.in_place &&
+		    other->of.bytes > rate->of.bytes && other->n_values)
+			return false;
+	}
+	return rate->n_values > 0;
+}
+
+static void slow_fault(struct nccl_run *run, const struct nccl_rate *rate)
+{
+	const struct trial_group *g = &run->groups[rate->group];
+	const struct judgement *j = &rate->judged;
+	char what[160];
+
+	case_name(&rate->of, what, sizeof(what));
+	nccl_fault(run, FAULT_SLOW, -1, "%s: %s: %.4g GB/s, less than %.4g (%s)%s", g->name, what, j->value, j->floor,
+		   j->rule,
+		   run->n_groups > 1 ? "" : ": ranktrace stress p2p, or --split and --bisect over hosts, name a link");
+}
+
+void nccl_judge(struct nccl_run *run, const struct baseline *baseline)
+{
+	for (int i = 0; i < run->n_rates; i++)
+		if (run->rates[i].n_values) {
+			run->rates[i].busbw = values_median(run->rates[i].values, run->rates[i].n_values);
+			run->rates[i].judged.value = run->rates[i].busbw;
+			run->rates[i].judged.measured = true;
+		}
+	for (int i = 0; i < run->n_rates; i++) {
+		struct nccl_rate *rate = &run->rates[i];
+
+		if (!is_largest(run, rate))
+			continue;
+		if (baseline)
+			hold_baseline(run, rate, baseline);
+		hold_others(run, rate);
+		if (!baseline)
+			hold_table(run, rate);
+		if (rate->judged.failed)
+			slow_fault(run, rate);
+	}
+}
+
+int nccl_baseline_save(struct nccl_run *run, int status, char why[LIBRARY_WHY])
+{
+	struct baseline_line *lines = calloc(run->n_rates + 1, sizeof(*lines));
+	char(*names)[64] = calloc(run->n_rates + 1, sizeof(*names));
+	int n = 0, err = 0;
+
+	if (!lines || !names)
+		abort();
+	for (int i = 0; i < run->n_rates && !status; i++) {
+		const struct nccl_rate *rate = &run->rates[i];
+
+		if (!is_largest(run, rate) || rate->group)
+			continue;
+		nccl_measure_name(run, rate, names[n], sizeof(names[n]));
+		lines[n] = (struct baseline_line){ "",     device_of(run, rate), names[n],
+						   "GB/s", rate->of.bytes >> 10, rate->busbw };
+		n++;
+	}
+	if (!status)
+		err = baseline_lines_write(run->options->save_baseline, lines, n);
+	free(lines);
+	free(names);
+	if (!err)
+		return status;
+	snprintf(why, LIBRARY_WHY, "--save-baseline: %.200s: %s", run->options->save_baseline, strerror(-err));
+	return STRESS_USAGE;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nccl_run.h - one run of `stress nccl`: the ranks, the groups, what was measured, what is wrong with whom.
+ */
+#ifndef STRESS_NCCL_RUN_H
+#define STRESS_NCCL_RUN_H
+
+#include "tools/stress/nccl/trial.h"
+#include "tools/stress/report.h"
+#include "tools/stress/threshold.h"
+
+#define NCCL_FAULTS_MAX 256
+#define NCCL_NOTES_MAX 16
+
+/* A rate, of a group's largest size: what is judged. */
+struct nccl_rate {
+	int group;
+	struct nccl_case of;
+	double busbw; /* the median of all sweeps, in GB/s */
+	struct judgement judged;
+	double values[64];
+	int n_values;
+};
+
+struct nccl_run {
+	const struct stress_options *options;
+	enum report_mode mode;
+	uint64_t begin_ns;
+	struct coordinator c;
+	struct trial_group *groups;
+	int n_groups;
+	struct nccl_rate *rates; /* every case of every group */
+	int n_rates;
+	struct fault faults[NCCL_FAULTS_MAX]; /* fault.gpu: the rank; -1: no single one could be named */
+	uint32_t n_faults;
+	char notes[NCCL_NOTES_MAX][FAULT_TEXT];
+	int n_notes;
+	uint32_t n_measured, n_left; /* cases of groups */
+};
+
+void nccl_fault(struct nccl_run *run, enum fault_kind kind, int rank, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+void nccl_note(struct nccl_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+double nccl_elapsed_s(const struct nccl_run *run);
+/* "has wrong elements", "hangs": what a case of a group came to; false: all is well. */
+bool group_is_bad(const struct trial_group *g);
+
+/* nccl_isolate.c: whose fault it is that this case went wrong in this group: all pairs of its ranks try it, a round of
+ * disjoint pairs at a time. Leaves the faults. */
+void nccl_isolate(struct nccl_run *run, const struct trial_group *g, const struct nccl_case *of);
+
+/* nccl_judge.c: rates against a baseline, the other groups, the table. */
+void nccl_judge(struct nccl_run *run, const struct baseline *baseline);
+bool nccl_has_nvls(const struct coordinator *c);
+/* "all_reduce fp32 in 8x1": the measure of a baseline; its size is in KiB. */
+void nccl_measure_name(const struct nccl_run *run, const struct nccl_rate *rate, char *text, size_t size);
+
+/* Of a run that passed only. The exit status. */
+int nccl_baseline_save(struct nccl_run *run, int status, char why[LIBRARY_WHY]);
+
+/* nccl_report.c */
+void nccl_report_begin(const struct nccl_run *run);
+void nccl_report_case(const struct nccl_run *run, const struct trial_group *g, const struct nccl_case *of);
+void nccl_report_fault(const struct nccl_run *run, const struct fault *fault);
+void nccl_report_end(const struct nccl_run *run, int status, const char *partial);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wire.h - what the coordinator and the ranks say to each other, over TCP: a head, then a struct by type. The same
+ * ranktrace has to run everywhere, which the first message says.
+ */
+#ifndef STRESS_NCCL_WIRE_H
+#define STRESS_NCCL_WIRE_H
+
+#include <stdint.h>
+
+#include "tools/stress/fault.h"
+#include "tools/stress/lib/library.h"
+#include "tools/stress/lib/nccl_abi.h"
+#include "tools/stress/nccl/collective.h"
+
+enum wire_type {
+	WIRE_HELLO = 1, /* rank: I am here, or here again */
+	WIRE_REFUSED,   /* rank: I cannot test, and why */
+	WIRE_GROUP,     /* to a rank: you are in a group */
+	WIRE_ID,        /* its first rank: its unique id; and to all of them */
+	WIRE_JOINED,    /* rank: the communicator is there, or not */
+	WIRE_CASE,      /* to a rank: do your part of this */
+	WIRE_RESULT,
+	WIRE_LEAVE, /* to a rank: the group is over; 1: and start anew */
+	WIRE_END,   /* to a rank: the test is over */
+	WIRE_FAULT, /* rank: what its GPU's health was */
+	WIRE_BYE,
+	WIRE_STATUS, /* to a rank: the exit status of all */
+};
+
+struct wire_hello {
+	uint32_t version; /* WIRE_VERSION */
+	int32_t rank, size, ordinal, nccl_version, multicast, sm_count;
+	char host[64], name[96], pci[32], uuid[64];
+};
+
+struct wire_refused {
+	int32_t rank, status; /* enum stress_exit */
+	char why[LIBRARY_WHY];
+};
+
+struct wire_group {
+	int32_t n, rank;
+	uint64_t limit_ns; /* of its creation */
+};
+
+enum case_status { CASE_DONE, CASE_UNSUPPORTED, CASE_HUNG, CASE_FAILED, CASE_NO_MEMORY, CASE_LOST };
+
+struct wire_joined {
+	int32_t status;
+	char text[FAULT_TEXT];
+};
+
+#define WRONG_KEPT 4
+
+struct wire_result {
+	int32_t status;
+	uint32_t n_kept;
+	double seconds; /* of one operation */
+	uint64_t wrong, checked;
+	struct {
+		uint64_t index, want, got;
+	} kept[WRONG_KEPT];
+	char text[FAULT_TEXT];
+};
+
+#define WIRE_BODY_MAX 1024
+#define WIRE_VERSION (sizeof(struct wire_hello) << 16 ^ sizeof(struct wire_result) << 8 ^ sizeof(struct nccl_case) ^ 1)
+
+/* 0, -ETIMEDOUT, -ECONNRESET (the other end is gone), -EPROTO (none of ours), -errno. */
+int wire_send(int fd, enum wire_type type, const void *body, uint32_t bytes);
+/* `body` has WIRE_BODY_MAX bytes. -ETIMEDOUT: nothing came until then. */
+int wire_receive(int fd, enum wire_type *type, void *body, uint64_t deadline_ns);
+
+#endif
