@@ -106,7 +106,7 @@ static cJSON *report_data(struct report *r, const struct model *m)
 		return NULL;
 	report_rounds_end(r, m);
 	add_head(o, r, m);
-	cJSON_AddItemToObject(o, "summary", report_summary(r, m));
+	cJSON_AddItemToObject(o, "summary", report_story(r, m));
 	cJSON_AddItemToObject(o, "findings", report_findings(r));
 	cJSON_AddItemToObject(o, "heat", heat_maps(&r->heat, r->base_ns, m->now_ns, HEAT_MAP_TEXT_MAX));
 	if (!r->stacks) {

@@ -96,7 +96,7 @@ struct cJSON *report_unseen(const struct report *r, const struct model *m);
 struct cJSON *report_notes(const struct report *r);
 
 /* summary.c: three sentences, figures, what to do next */
-struct cJSON *report_summary(const struct report *r, const struct model *m);
+struct cJSON *report_story(const struct report *r, const struct model *m);
 struct cJSON *report_next(const struct report *r, const struct model *m);
 
 /* page.c: the page around the data, which is JSON. 0 or -errno. */

@@ -237,7 +237,7 @@ static void figures_add(cJSON *o, const struct report *r, const struct model *m,
 	add_count(list, "records lost", m->lost);
 }
 
-cJSON *report_summary(const struct report *r, const struct model *m)
+cJSON *report_story(const struct report *r, const struct model *m)
 {
 	const struct kept_incident *k = report_main(r);
 	struct counts c = counts_take(r, m);
