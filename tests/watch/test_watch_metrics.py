@@ -221,11 +221,13 @@ def starts_that_fail(url):
         job.check(out.returncode == 2 and said in out.stderr, f"{address}: {out.returncode} {out.stderr}")
 
 
-def server_ends(s, url):
-    """The session says so, and goes on."""
+def server_ends(s):
+    """It has nothing of the collector's. When it ends, the session says so and goes on."""
     with open(f"/proc/{s.process.pid}/task/{s.process.pid}/children") as f:
         children = f.read().split()
     server = next(int(p) for p in children if open(f"/proc/{p}/comm").read() == "ranktrace-http\n")
+    files = {os.readlink(f"/proc/{server}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{server}/fd")}
+    job.check(files <= {"socket", "/memfd", "anon_inode"}, f"the server has open: {files}")
     os.kill(server, signal.SIGKILL)
     end = time.monotonic() + 10
     while "server of the metrics ended" not in s.stderr() and time.monotonic() < end:
@@ -245,7 +247,7 @@ def watched(rng):
         starts_that_fail(url)
         clients(rng, url)
         findings(s, url, rank)
-        server_ends(s, url)
+        server_ends(s)
         s.kill()
 
 
