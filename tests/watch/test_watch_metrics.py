@@ -221,6 +221,16 @@ def starts_that_fail(url):
         job.check(out.returncode == 2 and said in out.stderr, f"{address}: {out.returncode} {out.stderr}")
 
 
+def stopped(s, url):
+    """What a collector without a turn left is not served for ever; with a turn it is again."""
+    s.process.send_signal(signal.SIGSTOP)
+    time.sleep(32)
+    status, _, text, _ = get(url)
+    s.process.send_signal(signal.SIGCONT)
+    job.check(status == 503 and "no turn" in text, f"a stopped collector: {status} {text[:200]}")
+    wait_page(url, lambda p: value(p, "ranktrace_turn_gap_seconds") is not None, 10)
+
+
 def server_ends(s):
     """It has nothing of the collector's. When it ends, the session says so and goes on."""
     with open(f"/proc/{s.process.pid}/task/{s.process.pid}/children") as f:
@@ -247,6 +257,8 @@ def watched(rng):
         starts_that_fail(url)
         clients(rng, url)
         findings(s, url, rank)
+        if job.LONG:
+            stopped(s, url)
         server_ends(s)
         s.kill()
 
