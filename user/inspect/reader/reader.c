@@ -93,6 +93,14 @@ static uint64_t worker_cpu_ns(const struct worker *w)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
+/* Somebody stopped it, which says nothing of the target. */
+static int stopped_drop(struct worker *w, enum worker_kind kind)
+{
+	worker_lost_say(worker_name(kind));
+	worker_drop(w);
+	return -EAGAIN;
+}
+
 /* A file may be made to be parsed for minutes: -EFBIG then. Else as wait_whole(). */
 static int wait_parser(struct worker *w, unsigned deadline_ms)
 {
@@ -111,6 +119,8 @@ static int wait_parser(struct worker *w, unsigned deadline_ms)
 		if (took_ns < late_ns ||
 		    (took_ns < PARSE_STARVED_DEADLINES * late_ns && worker_state(w->pid) == WORKER_RUNS))
 			continue;
+		if (worker_state(w->pid) == WORKER_STOPPED)
+			return stopped_drop(w, WORKER_PARSER);
 		worker_drop(w);
 		return took_ns < PARSE_STARVED_DEADLINES * late_ns ? -ETIMEDOUT : -EAGAIN;
 	}
@@ -119,6 +129,8 @@ static int wait_parser(struct worker *w, unsigned deadline_ms)
 /* The whole deadline, while no other is served; longer while the worker runs. */
 static int wait_whole(struct reader *r, struct worker *w, pid_t pid, unsigned deadline_ms)
 {
+	enum worker_kind kind = w == &r->workers.worker[WORKER_PARSER] ? WORKER_PARSER : WORKER_READER;
+
 	for (int i = 0; i < READER_STARVED_DEADLINES; i++) {
 		int n = worker_wait(w->sock, deadline_ms);
 
@@ -132,7 +144,7 @@ static int wait_whole(struct reader *r, struct worker *w, pid_t pid, unsigned de
 		if (worker_wait(w->sock, 0) == 1)
 			return 0;
 		if (state == WORKER_STOPPED)
-			break; /* which says nothing of the target */
+			return stopped_drop(w, kind);
 		worker_drop(w);
 		late_timed_out(&r->late, pid);
 		return -ETIMEDOUT;
