@@ -202,5 +202,5 @@ uint32_t loader_libs_attached(const struct loader *l)
 void attached_free_all(struct loader *l)
 {
 	while (l->attached)
-		attached_free(l, l->attached);
+		attached_free(l, l->attached); /* lint: that takes it out of the list */
 }

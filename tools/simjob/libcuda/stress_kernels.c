@@ -98,7 +98,7 @@ static double load(uint64_t x, uint64_t code, uint64_t i)
 		word = (uint32_t)((const uint16_t *)at(x))[i] << 16;
 		memcpy(&f, &word, 4);
 		return f;
-	case 3: return (double)((const _Float16 *)at(x))[i];
+	case 3: return (double)((const _Float16 *)at(x))[i]; /* lint: clang 14 has none */
 	case 4: return load_e4m3(((const uint8_t *)at(x))[i]);
 	case 5: return ((const int8_t *)at(x))[i];
 	default: return ((const int32_t *)at(x))[i];

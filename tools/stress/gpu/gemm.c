@@ -255,7 +255,8 @@ static void window_run(struct gemm *g)
 		for (int way = 0; !err && way < N_WAYS; way++)
 			err = gemm_check(g, way);
 		err = err ? err : gemm_open_tiles(g);
-		err = err ? err : burn(g);
+		if (!err)
+			burn(g);
 		window_note(g);
 	}
 	if (!gpu->lost)

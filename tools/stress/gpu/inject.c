@@ -9,7 +9,7 @@
 static int byte_flip(struct stress_gpu *gpu, cuda_ptr at, unsigned int bit)
 {
 	const struct cuda *cuda = &gpu->run->cuda;
-	unsigned char byte;
+	unsigned char byte = 0;
 	int err = gpu_wait(gpu);
 
 	err = err ? err : gpu_try(gpu, cuda->to_host(&byte, at, 1), "a copy");

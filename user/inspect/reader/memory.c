@@ -108,7 +108,7 @@ size_t memory_read_part(const struct memory *m, uint64_t addr, void *to, size_t 
 {
 	const struct mapping *row = NULL;
 	size_t done = 0;
-	uint8_t page;
+	uint8_t page = MEMORY_GONE;
 
 	while (done < len) {
 		uint64_t at = addr + done, left = m->page_bytes - at % m->page_bytes;
