@@ -217,7 +217,7 @@ struct member_own *member_find(const struct proc_own *p, uint64_t addr)
 	return mb;
 }
 
-/* Whoever calls with an address of his own each time is a member of so many communicators. */
+/* A process that calls with another address each time is a member of so many communicators. */
 static bool members_full(const struct proc *p)
 {
 	return p->n_members >= MODEL_MEMBERS_MAX || (p->node->n_members >= MEMBERS_ALL && p->n_members >= MEMBERS_SURE);

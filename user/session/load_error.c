@@ -120,10 +120,9 @@ bool comms_refused_say(const struct model *m, bool said)
 		if (p->n_refused && (!most || p->n_refused > most->n_refused))
 			most = p;
 	if (most)
-		log_warn(
-			"pid %u (%s) is a member of %u communicators: what it calls in further ones is left out (%" PRIu64
-			" calls by now) until some of these end",
-			most->tgid, most->name, most->n_members, most->n_refused);
+		log_warn("pid %u (%s) is a member of %u communicators: what it calls in further ones is left out until "
+			 "some of these end (%" PRIu64 " calls by now)",
+			 most->tgid, most->name, most->n_members, most->n_refused);
 	return said || most;
 }
 
