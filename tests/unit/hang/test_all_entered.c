@@ -32,6 +32,7 @@ static struct stalled_ops ops_known;
 static int fresh(void **state)
 {
 	(void)state;
+	model_free(empty); /* of a test that begins anew */
 	empty = model_new();
 	m = *empty;
 	m.now_ns = LAST + 10 * SEC;
@@ -69,6 +70,7 @@ static int done(void **state)
 	(void)state;
 	finding_list_free(&list);
 	model_free(empty);
+	empty = NULL;
 	return 0;
 }
 
