@@ -39,7 +39,7 @@ BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all build help deps deps-test demo quick test test-long test-vm arm64 check unit mutate clean install
-.PHONY: reproducible sbom pack simjob bench bench-budget test-life
+.PHONY: man install-man reproducible sbom pack simjob bench bench-budget test-life
 
 all: deps build ## install what is missing, then build
 
@@ -214,7 +214,21 @@ test-vm: ## load, count and find faults on Debian's 5.10, 6.1, 6.12 in guests, o
 	$(Q)$(MAKE) --no-print-directory arm64
 	$(Q)O=$(O) tests/vm/run.sh all
 
-install: build $(O)/release/ranktrace ## to DESTDIR/PREFIX
+$(O)/man/made: $(O)/ranktrace scripts/manuals.sh user/commands.def
+	$(call say,MAN,$(O)/man)
+	$(Q)scripts/manuals.sh $(O)/ranktrace $(O)/man && touch $@
+
+man: $(O)/man/made ## man page of each command, completion for bash, zsh and fish: $(O)/man
+
+SHARE = $(DESTDIR)$(PREFIX)/share
+install-man: man
+	install -d $(SHARE)/man/man1
+	install -m644 $(O)/man/man1/*.1 $(SHARE)/man/man1/
+	install -D -m644 $(O)/man/bash/ranktrace $(SHARE)/bash-completion/completions/ranktrace
+	install -D -m644 $(O)/man/zsh/_ranktrace $(SHARE)/zsh/site-functions/_ranktrace
+	install -D -m644 $(O)/man/fish/ranktrace.fish $(SHARE)/fish/vendor_completions.d/ranktrace.fish
+
+install: build install-man $(O)/release/ranktrace ## to DESTDIR/PREFIX
 	install -D -m755 $(O)/release/ranktrace $(DESTDIR)$(PREFIX)/bin/ranktrace
 	install -d $(DESTDIR)$(PREFIX)/lib/ranktrace/sim
 	cd $(O)/lib/ranktrace/sim && find . -type f -exec \

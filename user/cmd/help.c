@@ -15,10 +15,12 @@
 #define INDENT 26 /* of the explanations */
 #define OPTIONS_MAX 64
 #define OPT_USAGE 9000
+#define OPT_TABLE 9001
 
 static const struct argp_option help_options[] = {
 	{ "help", 'h', 0, 0, "print this text", HELP_MESSAGES },
 	{ "usage", OPT_USAGE, 0, OPTION_HIDDEN, 0, HELP_MESSAGES },
+	{ "print-options", OPT_TABLE, 0, OPTION_HIDDEN, 0, HELP_MESSAGES },
 	{ "version", 'V', 0, 0, "print the version", HELP_MESSAGES },
 	{ 0 },
 };
@@ -79,10 +81,36 @@ static size_t options_collect(const struct argp *of, const struct argp_option **
 	return n;
 }
 
+static const char *const titles[] = { "What to look at", "Output",  "When to report", "Probes and their cost",
+				      "Flight recorder", "Cluster", "Messages" };
+#define N_TITLES ((int)(sizeof(titles) / sizeof(titles[0])))
+
+/* The same for scripts/manuals.sh, fields between tabs: what man pages and completions are made of. */
+static void table_print(FILE *to, const struct argp *of, const struct help *help)
+{
+	const struct argp common = { .options = help_options };
+	const struct argp_option *all[OPTIONS_MAX];
+	size_t n = options_collect(&common, all, options_collect(of, all, 0));
+
+	for (const char *line = help->usage, *end; line; line = *end ? end + 1 : NULL) {
+		end = strchrnul(line, '\n');
+		fprintf(to, "usage\t%.*s\n", (int)(end - line), line);
+	}
+	fprintf(to, "doc\t%s\n", help->doc);
+	for (int group = 0; group < N_TITLES; group++)
+		for (size_t i = 0; i < n; i++) {
+			const struct argp_option *o = all[i];
+			char letter[2] = { o->key < 128 ? (char)o->key : '-', '\0' };
+
+			if (o->group == group)
+				fprintf(to, "option\t%s\t%s\t%s\t%s\t%s\t%s\n", titles[group], letter, o->name,
+					o->arg ? o->arg : "-", o->flags & OPTION_ARG_OPTIONAL ? "optional" : "-",
+					o->doc);
+		}
+}
+
 void help_print(FILE *to, const struct argp *of, const struct help *help)
 {
-	static const char *const titles[] = { "What to look at", "Output",  "When to report", "Probes and their cost",
-					      "Flight recorder", "Cluster", "Messages" };
 	const struct argp common = { .options = help_options };
 	const struct argp_option *all[OPTIONS_MAX];
 	size_t n = options_collect(&common, all, options_collect(of, all, 0));
@@ -90,7 +118,7 @@ void help_print(FILE *to, const struct argp *of, const struct help *help)
 	usage_print(to, help);
 	fprintf(to, "\n");
 	help_wrap(to, help->doc, 0, 0);
-	for (int group = 0; group < (int)(sizeof(titles) / sizeof(titles[0])); group++) {
+	for (int group = 0; group < N_TITLES; group++) {
 		bool titled = false;
 
 		for (size_t i = 0; i < n; i++) {
@@ -123,6 +151,7 @@ static error_t help_option(int key, char *arg, struct argp_state *state)
 	case 'h': help_print(stdout, p->of, p->help); break;
 	case OPT_USAGE: usage_print(stdout, p->help); break;
 	case 'V': version_print(); break;
+	case OPT_TABLE: table_print(stdout, p->of, p->help); break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 	exit(stdout_check(EXIT_CLEAN));
