@@ -14,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t offsets[16];
 	struct elf_symbol symbols[7];
 	struct elf_name found[16];
+	static struct elf_exports exports;
 	struct elf_file *f;
 	char path[32], hex[2 * ELF_BUILD_ID_MAX + 1];
 	struct feed feed = { data, size };
@@ -32,6 +33,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < 16; i++)
 		if (strnlen(found[i].name, ELF_SYMBOL_NAME_MAX) == ELF_SYMBOL_NAME_MAX)
 			abort();
+	elf_file_exports(f, "n", &exports);
+	if (exports.n > ELF_EXPORTS_MAX)
+		abort();
 	elf_file_free(f);
 	return 0;
 }

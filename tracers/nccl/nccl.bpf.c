@@ -16,6 +16,7 @@ RECORD_IN_BTF(nccl_init);
 RECORD_IN_BTF(nccl_ready);
 RECORD_IN_BTF(nccl_group);
 RECORD_IN_BTF(nccl_gone);
+RECORD_IN_BTF(nccl_signal);
 
 struct thread { /* of one thread inside NCCL */
 	__u64 generation;
@@ -265,6 +266,29 @@ int nccl_op_enter(struct pt_regs *ctx)
 	comm = user_arg(ctx, h.call->comm);
 	comm_show(&h, comm);
 	op_emit(ctx, &h, t, comm);
+	return 0;
+}
+
+/* One-sided: PutSignal, Signal, WaitSignal. */
+SEC("uprobe.multi")
+int nccl_signal_enter(struct pt_regs *ctx)
+{
+	struct nccl_signal *r;
+	struct hit h;
+
+	if (!hit_init(ctx, &h))
+		return 0;
+	r = record_reserve(RING_NORMAL, struct nccl_signal, WIRE_NCCL, NCCL_SIGNAL);
+	if (!r)
+		return 0;
+	r->comm = user_arg(ctx, h.call->comm);
+	r->stream = arg_or_zero(ctx, h.call->stream);
+	r->count = arg_or_zero(ctx, h.call->count);
+	r->peer = arg_or_none(ctx, h.call->peer);
+	r->dtype = arg_or_none(ctx, h.call->dtype);
+	r->what = h.call->op;
+	r->reserved = 0;
+	record_submit(r);
 	return 0;
 }
 

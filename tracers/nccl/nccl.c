@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * nccl.c - the rows of NCCL's API (which argument carries what), and the facts of each library. A new
- * NCCL function is one CALL line. Argument places follow nccl.h of NCCL 2.18 to 2.30.
+ * NCCL function is one CALL line. Argument places follow nccl.h of NCCL 2.18 to 2.31.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,9 @@
 
 #include "tracers/nccl/nccl.h"
 #include "inspect/discover/discover.h"
+#include "base/log.h"
 #include "inspect/elf/elf_file.h"
+#include "tracers/nccl/nccl_exports.h"
 #include "tracers/nccl/nccl_layout.h"
 #include "source.h"
 #include "nccl.skel.h"
@@ -21,6 +23,9 @@
 #define OP(n, kind, count_, dtype_, redop_, root_, peer_, comm_, stream_, wraps) \
 	CALL("nccl" n, "pnccl" n, "nccl_op_enter", .op = kind, .count = count_, .dtype = dtype_, .redop = redop_, \
 	     .root = root_, .peer = peer_, .comm = comm_, .stream = stream_, .wraps_next = wraps)
+#define SIGNAL(n, kind, count_, dtype_, peer_, comm_, stream_) \
+	CALL("nccl" n, "pnccl" n, "nccl_signal_enter", .op = kind, .count = count_, .dtype = dtype_, .peer = peer_, \
+	     .comm = comm_, .stream = stream_)
 #define INIT(n, kind, newcomm_, parent_, nranks_, rank_, color_, key_, id_, by_value) \
 	CALL("nccl" n, "pnccl" n, "nccl_init_enter", .op = kind, .newcomm = newcomm_, .comm = parent_, \
 	     .nranks = nranks_, .rank = rank_, .color = color_, .key = key_, .id = id_, .id_by_value = by_value) \
@@ -38,6 +43,17 @@
 	OP("AlltoAll", OP_ALLTOALL, 2, 3, NONE, NONE, NONE, 4, 5, 0) \
 	OP("Gather", OP_GATHER, 2, 3, NONE, 4, NONE, 5, 6, 0) \
 	OP("Scatter", OP_SCATTER, 2, 3, NONE, 4, NONE, 5, 6, 0) \
+	OP("AllReduceConfig", OP_ALLREDUCE, 2, 3, 4, NONE, NONE, 5, 6, 0) \
+	OP("BroadcastConfig", OP_BROADCAST, 2, 3, NONE, 4, NONE, 5, 6, 0) \
+	OP("ReduceConfig", OP_REDUCE, 2, 3, 4, 5, NONE, 6, 7, 0) \
+	OP("AllGatherConfig", OP_ALLGATHER, 2, 3, NONE, NONE, NONE, 4, 5, 0) \
+	OP("ReduceScatterConfig", OP_REDUCESCATTER, 2, 3, 4, NONE, NONE, 5, 6, 0) \
+	OP("AlltoAllConfig", OP_ALLTOALL, 2, 3, NONE, NONE, NONE, 4, 5, 0) \
+	OP("GatherConfig", OP_GATHER, 2, 3, NONE, 4, NONE, 5, 6, 0) \
+	OP("ScatterConfig", OP_SCATTER, 2, 3, NONE, 4, NONE, 5, 6, 0) \
+	SIGNAL("PutSignal", NCCL_PUT_SIGNAL, 1, 2, 3, 9, 10) \
+	SIGNAL("Signal", NCCL_SEND_SIGNAL, NONE, NONE, 0, 4, 5) \
+	SIGNAL("WaitSignal", NCCL_WAIT_SIGNAL, 0, NONE, NONE, 2, 3) \
 	OP("Send", OP_SEND, 1, 2, NONE, NONE, 3, 4, 5, 0) \
 	OP("Recv", OP_RECV, 1, 2, NONE, NONE, 3, 4, 5, 0) \
 	GROUP("GroupStart", 0) \
@@ -138,6 +154,24 @@ static int nccl_text_learn(struct reader *reader, int fd, struct nccl_lib *ret)
 	return err;
 }
 
+static bool nccl_is_traced(const char *name)
+{
+	for (size_t i = 0; i < sizeof(nccl_probes) / sizeof(nccl_probes[0]); i++)
+		if (!strcmp(nccl_probes[i].symbol, name))
+			return true;
+	return false;
+}
+
+/* Once a file: what runs there unseen looks like a GPU that works, or waits, for nothing. */
+static void untraced_say(struct tracer_handle *h, const struct target_lib *lib, int fd)
+{
+	char names[512];
+	int n = nccl_untraced(tracer_reader(h), fd, nccl_is_traced, names, sizeof(names));
+
+	if (n > 0)
+		log_info("%s: %d entry point%s not traced: %s", lib->path, n, n > 1 ? "s" : "", names);
+}
+
 static int text_put(struct tracer_handle *h, uint32_t tgid, uint32_t lib_id, uint64_t begin, uint64_t bytes)
 {
 	struct nccl_text_key key = { .tgid = tgid, .lib = lib_id };
@@ -166,6 +200,7 @@ static int nccl_on_lib(struct tracer_handle *h, const struct target_proc *proc, 
 		learned = nccl_offsets_learn(tracer_reader(h), fd, &known);
 	if (!known.text_end) {
 		err = nccl_text_learn(tracer_reader(h), fd, &known);
+		untraced_say(h, lib, fd);
 		learned = true;
 		if (err)
 			return err;

@@ -7,7 +7,18 @@
 
 #include "schemas/wire.h"
 
-enum nccl_kind { NCCL_OP = 1, NCCL_COMM = 2, NCCL_INIT = 3, NCCL_READY = 4, NCCL_GROUP = 5, NCCL_GONE = 6 };
+enum nccl_kind {
+	NCCL_OP = 1,
+	NCCL_COMM = 2,
+	NCCL_INIT = 3,
+	NCCL_READY = 4,
+	NCCL_GROUP = 5,
+	NCCL_GONE = 6,
+	NCCL_SIGNAL = 7
+};
+
+/* One-sided calls: no peer has a call that belongs to it. */
+enum nccl_signal_what { NCCL_PUT_SIGNAL = 1, NCCL_SEND_SIGNAL = 2, NCCL_WAIT_SIGNAL = 3 };
 
 #define NCCL_ID_BYTES 128   /* NCCL_UNIQUE_ID_BYTES */
 #define NCCL_COUNTERS_MAX 8 /* of ncclComm.seqNumber[]; 5 in 2.26 to 2.30 */
@@ -18,8 +29,8 @@ enum nccl_kind { NCCL_OP = 1, NCCL_COMM = 2, NCCL_INIT = 3, NCCL_READY = 4, NCCL
 /* One exported function: which argument carries what (index from 0, NCCL_NO_ARG none). Index: the row's place in
  * nccl.c's table; the probe's cookie carries it. */
 struct nccl_call {
-	__u8 op; /* of op calls: enum op_kind; of init calls: enum comm_init_kind; gone: enum comm_gone_kind; group: 1
-		    end */
+	__u8 op; /* of op calls: enum op_kind; of signals: enum nccl_signal_what; of init calls: enum comm_init_kind;
+		    gone: enum comm_gone_kind; group: 1 end */
 	__u8 comm, stream, count, dtype, redop, root, peer;
 	__u8 newcomm, nranks, rank, color, key; /* init calls */
 	__u8 id;                                /* unique id: by value at this place, or a pointer */
@@ -99,6 +110,15 @@ struct nccl_group {
 	__u32 end;   /* 0 GroupStart, 1 GroupEnd */
 	__s32 depth; /* before the call */
 };
+
+struct nccl_signal {
+	struct wire_hdr hdr;
+	__u64 comm, stream, count; /* elements put, or descriptors waited for */
+	__s32 peer, dtype;         /* -1 none */
+	__u32 what;                /* enum nccl_signal_what */
+	__u32 reserved;
+};
+_Static_assert(sizeof(struct nccl_signal) == 64, "nccl_signal");
 
 struct nccl_gone {
 	struct wire_hdr hdr;

@@ -124,6 +124,25 @@ static int decode_gone(const struct wire_hdr *rec, struct intern *strings, struc
 	return 1;
 }
 
+/* No operation of the model: it has no number that a peer's call shares. Drawn on its thread. */
+static int decode_signal(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	static const char *const names[] = { [NCCL_PUT_SIGNAL] = "ncclPutSignal",
+					     [NCCL_SEND_SIGNAL] = "ncclSignal",
+					     [NCCL_WAIT_SIGNAL] = "ncclWaitSignal" };
+	const struct nccl_signal *r = (const void *)rec;
+
+	(void)strings;
+	if (r->what < NCCL_PUT_SIGNAL || r->what > NCCL_WAIT_SIGNAL)
+		return -EINVAL;
+	e->kind = EV_INSTANT;
+	e->generic.name = names[r->what];
+	e->generic.args[0] = (struct event_arg){ .name = "count", .number = (int64_t)r->count };
+	e->generic.args[1] = (struct event_arg){ .name = "peer", .number = r->peer };
+	e->generic.n_args = r->peer >= 0 ? 2 : 1;
+	return 1;
+}
+
 #define NCCL(id) .tracer = WIRE_NCCL, .kind = id
 const struct record_kind source_records_nccl[] = {
 	{ "nccl_op", NCCL(NCCL_OP), .size = sizeof(struct nccl_op), .decode = decode_op },
@@ -132,6 +151,7 @@ const struct record_kind source_records_nccl[] = {
 	{ "nccl_ready", NCCL(NCCL_READY), .size = sizeof(struct nccl_ready), .n_events = 2,
 	  .times = { offsetof(struct nccl_ready, begin_ns) }, .decode = decode_ready },
 	{ "nccl_group", NCCL(NCCL_GROUP), .size = sizeof(struct nccl_group), .decode = decode_group },
+	{ "nccl_signal", NCCL(NCCL_SIGNAL), .size = sizeof(struct nccl_signal), .decode = decode_signal },
 	{ "nccl_gone", NCCL(NCCL_GONE), .size = sizeof(struct nccl_gone), .decode = decode_gone },
 	{}
 };

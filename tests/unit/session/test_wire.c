@@ -28,6 +28,7 @@ static const struct {
 	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_ready" },
 	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_group" },
 	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_gone" },
+	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_signal" },
 	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_call" },
 	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_lib" },
 	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_sync" },

@@ -2,6 +2,7 @@
  *
  * elf_fetch.c - elf_file's questions, asked in a parser: packs names and offsets, unpacks fixed-size answers.
  */
+#include "base/utf8.h"
 #include "inspect/elf/elf_file.h"
 #include "inspect/reader/reader.h"
 
@@ -96,6 +97,33 @@ int elf_fetch_names(struct reader *r, int fd, const uint64_t offsets[], size_t n
 		return -EPROTO;
 	for (size_t i = 0; !rc && i < n; i++)
 		ret[i].name[ELF_SYMBOL_NAME_MAX - 1] = '\0';
+	return rc;
+}
+
+static int op_exports(struct reader_job *job)
+{
+	struct elf_file *f = NULL;
+	int rc = elf_file_open(job->fds[0], &f);
+
+	if (rc)
+		return rc;
+	elf_file_exports(f, job->arg, (struct elf_exports *)job->out);
+	elf_file_free(f);
+	job->out_len = sizeof(struct elf_exports);
+	return 0;
+}
+
+int elf_fetch_exports(struct reader *r, int fd, const char *begins, unsigned deadline_ms, struct elf_exports *ret)
+{
+	size_t got = 0;
+	int rc = parser_run(r, 0, op_exports, begins, strlen(begins) + 1, &fd, 1, deadline_ms, ret, sizeof(*ret), &got);
+
+	if (!rc && (got != sizeof(*ret) || ret->n > ELF_EXPORTS_MAX))
+		return -EPROTO;
+	for (uint32_t i = 0; !rc && i < ret->n; i++) {
+		ret->names[i][ELF_EXPORT_LEN - 1] = '\0';
+		utf8_tame(ret->names[i], "");
+	}
 	return rc;
 }
 

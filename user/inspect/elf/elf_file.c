@@ -110,7 +110,7 @@ static int take_segments(struct elf_file *f)
 /* A table that does not check out is left out, not an error: the segments alone are of use. */
 static void take_symtab(struct elf_file *f, const Elf64_Shdr *all, size_t n_all, const Elf64_Shdr *s)
 {
-	struct symtab t = { .n = s->sh_size / sizeof(Elf64_Sym) };
+	struct symtab t = { .n = s->sh_size / sizeof(Elf64_Sym), .dynamic = s->sh_type == SHT_DYNSYM };
 
 	if (s->sh_entsize != sizeof(Elf64_Sym) || s->sh_link >= n_all || f->n_tabs == 2 || t.n > SYMBOLS_MAX)
 		return;

@@ -67,6 +67,14 @@ const struct elf_facts *elf_file_facts(const struct elf_file *f);
  * Returns how many were found, or -E2BIG (n > ELF_WANTED_MAX).
  */
 int elf_file_find(const struct elf_file *f, const char *const names[], size_t n, struct elf_symbol *ret);
+/* Functions of .dynsym that the file defines whose names begin so, in the order of the table; a name once. */
+#define ELF_EXPORTS_MAX 256
+#define ELF_EXPORT_LEN 64 /* with its zero byte; a longer name is left out */
+struct elf_exports {
+	uint32_t n;
+	char names[ELF_EXPORTS_MAX][ELF_EXPORT_LEN];
+};
+void elf_file_exports(const struct elf_file *f, const char *begins, struct elf_exports *ret);
 /* Names for n file offsets in one pass over the symbols. ret has n entries, all written. Returns how many have one. */
 int elf_file_name(const struct elf_file *f, const uint64_t offsets[], size_t n, struct elf_name *ret);
 /* Which of n file offsets are where a function begins: elf_entry.c. ret has n entries, all written. 0 or -ENOMEM. */
@@ -85,6 +93,7 @@ int elf_fetch_facts(struct reader *r, int fd, const char *const names[], size_t 
 		    struct elf_facts *ret_facts, struct elf_symbol *ret_symbols);
 int elf_fetch_names(struct reader *r, int fd, const uint64_t offsets[], size_t n, unsigned deadline_ms,
 		    struct elf_name *ret);
+int elf_fetch_exports(struct reader *r, int fd, const char *begins, unsigned deadline_ms, struct elf_exports *ret);
 int elf_fetch_entries(struct reader *r, int fd, const uint64_t offsets[], size_t n, unsigned deadline_ms, bool ret[]);
 
 #endif

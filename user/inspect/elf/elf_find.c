@@ -70,6 +70,31 @@ static int find_in(const struct elf_file *f, const struct symtab *t, const struc
 	return found;
 }
 
+static void export_note(struct elf_exports *to, const char *name)
+{
+	if (to->n == ELF_EXPORTS_MAX || strlen(name) >= ELF_EXPORT_LEN)
+		return;
+	for (uint32_t i = 0; i < to->n; i++)
+		if (!strcmp(to->names[i], name))
+			return;
+	strcpy(to->names[to->n++], name);
+}
+
+void elf_file_exports(const struct elf_file *f, const char *begins, struct elf_exports *ret)
+{
+	size_t len = strlen(begins);
+	uint64_t offset;
+
+	memset(ret, 0, sizeof(*ret));
+	for (int i = 0; i < f->n_tabs; i++)
+		for (size_t k = 0; f->tabs[i].dynamic && k < f->tabs[i].n; k++) {
+			const char *name = elf_function_name(f, &f->tabs[i], &f->tabs[i].rows[k], &offset);
+
+			if (name && !strncmp(name, begins, len))
+				export_note(ret, name);
+		}
+}
+
 /* Only a file with a wanted function of C++ in it is searched for types: that takes a pass over its data. */
 static bool has_cxx(const char *const names[], size_t n, const struct elf_symbol *symbols)
 {

@@ -15,6 +15,7 @@ struct symtab {
 	size_t n;
 	const char *names;
 	size_t names_len;           /* names[names_len - 1] is a zero byte */
+	bool dynamic;               /* .dynsym: what others may call */
 	const Elf64_Half *versions; /* of .dynsym: one a row; NULL none */
 };
 
