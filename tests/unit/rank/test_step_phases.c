@@ -398,6 +398,62 @@ static void children_have_none(void **state)
 	assert_int_equal(n_done, 0);
 }
 
+static void wait_for(uint64_t stream, int ms)
+{
+	struct event e = { .kind = EV_SYNC_BEGIN, .sync = { .kind = SYNC_STREAM, .handle = stream } };
+
+	apply(&e);
+	e.kind = EV_SYNC_END;
+	e.sync.begin_ns = now_ms * MS;
+	now_ms += ms;
+	apply(&e);
+}
+
+static void collective(uint64_t stream)
+{
+	struct event e = { .kind = EV_OP,
+			   .op = { .addr = 0xc0,
+				   .stream = stream,
+				   .count = 8,
+				   .op = OP_ALLREDUCE,
+				   .dtype = 7,
+				   .redop = 0,
+				   .root = -1,
+				   .peer = -1 } };
+
+	apply(&e);
+}
+
+/* Waits of the training thread: all of them, and those at whose end an operation was over, from when it could run. */
+static void exposed(void **state)
+{
+	struct event other = { .kind = EV_SYNC_END, .tid = TID + 1 };
+
+	(void)state;
+	step();
+	range(DATA, 5);
+	mark(TORCH_RANGE_BEGIN, DDP);
+	wait_for(1, 3); /* for other work than an operation */
+	mark(TORCH_RANGE_END, "");
+	mark(TORCH_BACKWARD_BEGIN, "");
+	collective(2);
+	now_ms += 4; /* hidden by the host's own work */
+	wait_for(2, 6);
+	mark(TORCH_BACKWARD_END, "");
+	other.sync.begin_ns = (now_ms - 2) * MS;
+	apply(&other);
+	range(STEP, 4);
+	wait_for(2, 2); /* for nothing any more */
+	range(DATA, 1);
+	phases_are(5, 3, 10, 4, 24);
+	assert_int_equal(last.n_ops, 1);
+	assert_int_equal(last.gpu_wait_ns, 11 * MS);
+	assert_int_equal(last.exposed_most_ns, 6 * MS);
+	step();
+	range(DATA, 1);
+	assert_true(!last.gpu_wait_ns && !last.exposed_most_ns && !last.n_ops);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -406,7 +462,7 @@ int main(void)
 		TEST(fetched_ahead),         TEST(two_optimizers), TEST(evaluation),      TEST(without_loader),
 		TEST(without_forward_marks), TEST(without_ranges), TEST(without_returns), TEST(other_thread),
 		TEST(loader_thread_first),   TEST(lost_records),   TEST(probes_went),     TEST(torn),
-		TEST(children_have_none),
+		TEST(children_have_none),    TEST(exposed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
