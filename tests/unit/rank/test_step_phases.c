@@ -454,15 +454,64 @@ static void exposed(void **state)
 	assert_true(!last.gpu_wait_ns && !last.exposed_most_ns && !last.n_ops);
 }
 
+/* The peer comes in the middle of the wait: before that no byte went, and this is no time of the network. */
+static void exposed_from_the_last_rank_on(void **state)
+{
+	struct event seen = { .kind = EV_COMM_SEEN,
+			      .comm_seen = { .addr = 0xc0, .hash = 9, .nranks = 2, .counters_valid = true } };
+	struct event sync = { .kind = EV_SYNC_END, .sync = { .kind = SYNC_STREAM, .handle = 2 } };
+	struct event op = {
+		.kind = EV_OP,
+		.op = { .addr = 0xc0, .stream = 2, .count = 8, .op = OP_ALLREDUCE, .dtype = 7, .root = -1, .peer = -1 }
+	};
+
+	(void)state;
+	apply(&seen);
+	seen.tgid = PID + 1;
+	seen.comm_seen.rank = 1;
+	seen.ts_ns = now_ms * MS;
+	assert_int_equal(model_apply(m, &seen), 0);
+	step();
+	range(DATA, 5);
+	mark(TORCH_BACKWARD_BEGIN, "");
+	apply(&op);
+	sync.sync.begin_ns = now_ms * MS;
+	now_ms += 4;
+	op.ts_ns = now_ms * MS;
+	op.tgid = op.tid = PID + 1;
+	assert_int_equal(model_apply(m, &op), 0);
+	now_ms += 6;
+	apply(&sync);
+	mark(TORCH_BACKWARD_END, "");
+	range(STEP, 4);
+	range(DATA, 1);
+	assert_int_equal(last.gpu_wait_ns, 10 * MS);
+	assert_int_equal(last.exposed_most_ns, 6 * MS);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(plain_steps),           TEST(nested),         TEST(zero_grad),       TEST(accumulated),
-		TEST(fetched_ahead),         TEST(two_optimizers), TEST(evaluation),      TEST(without_loader),
-		TEST(without_forward_marks), TEST(without_ranges), TEST(without_returns), TEST(other_thread),
-		TEST(loader_thread_first),   TEST(lost_records),   TEST(probes_went),     TEST(torn),
-		TEST(children_have_none),    TEST(exposed),
+		TEST(plain_steps),
+		TEST(nested),
+		TEST(zero_grad),
+		TEST(accumulated),
+		TEST(fetched_ahead),
+		TEST(two_optimizers),
+		TEST(evaluation),
+		TEST(without_loader),
+		TEST(without_forward_marks),
+		TEST(without_ranges),
+		TEST(without_returns),
+		TEST(other_thread),
+		TEST(loader_thread_first),
+		TEST(lost_records),
+		TEST(probes_went),
+		TEST(torn),
+		TEST(children_have_none),
+		TEST(exposed),
+		TEST(exposed_from_the_last_rank_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
