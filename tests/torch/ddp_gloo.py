@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of a DDP job over gloo that writes down when each of its phases began and ended, as its own clock says.
 
-ddp_gloo.py LOG STEPS WORKERS SEED, RANK and so on in the environment. PyTorch 1.13's record_function calls an older
+ddp_gloo.py LOG STEPS WORKERS SEED RANGES, RANK and so on in the environment; RANGES: of the script's own in each step. PyTorch 1.13's record_function calls an older
 function than 2.0 to 2.11 do; here it enters ranges as those do, in the same places."""
 import json
 import os
@@ -16,7 +16,7 @@ from torch.autograd import profiler
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
-LOG, STEPS, WORKERS, SEED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+LOG, STEPS, WORKERS, SEED, RANGES = sys.argv[1], *map(int, sys.argv[2:])
 RANK = int(os.environ["RANK"])
 WIDTH, BATCH, EVERY = 256, 16, 7  # each EVERY-th step has two micro-batches, and after the next one is an evaluation
 
@@ -115,8 +115,10 @@ def training(batches, model, optimizer, micro_batches, rng):
         s.take("backward")
     time.sleep(rng.choice((0, 0.002)))
     s.take(None)
-    with profiler.record_function("clipping, by the script"):
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for i in range(RANGES):
+        with profiler.record_function(f"by the script: {i}"):
+            pass
     s.take(None)
     optimizer.step()
     s.take("optimizer")

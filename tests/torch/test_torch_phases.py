@@ -13,6 +13,7 @@ import tempfile
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
+import rtr
 
 sys.path.insert(1, sys.path[0] + "/../../tools")
 import check_pftrace
@@ -22,6 +23,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS, STEPS = 2, 50
 HITS_MOST = 30  # of a step and rank, as the issue has it
 EXCUSED_MOST = 0.1
+RECORD_BUDGET, SHED, RANGES, GONE_NS = 15, 1, 6, 1_500_000_000
+WIRE_TORCH, TORCH_MARK = 8, 1
+BEGIN, END, BACKWARD, DDP_FORWARD = 1, 2, 3, 5
 PHASES = ("data_wait", "forward", "backward", "optimizer")
 
 job.need_root()
@@ -30,18 +34,18 @@ if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncod
     job.skip("no PyTorch here: apt-get install python3-torch")
 
 
-def ranks_start(folder, workers, steps):
+def ranks_start(folder, workers, steps, ranges=1):
     env = dict(os.environ, OMP_NUM_THREADS="1", WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1",
                MASTER_PORT=str(rng.randrange(20000, 32000)), PYTHONDONTWRITEBYTECODE="1")
-    return [[PYTHON, f"{HERE}/ddp_gloo.py", f"{folder}/{rank}.log", str(steps), str(workers), str(seed)]
+    return [[PYTHON, f"{HERE}/ddp_gloo.py", f"{folder}/{rank}.log", str(steps), str(workers), str(seed), str(ranges)]
             for rank in range(RANKS)], env
 
 
-def under_record(folder, workers, steps):
+def under_record(folder, workers, steps, ranges=1, options=()):
     """ranktrace starts the job."""
-    argvs, env = ranks_start(folder, workers, steps)
+    argvs, env = ranks_start(folder, workers, steps, ranges)
     shell = "".join(f"RANK={r} LOCAL_RANK={r} {' '.join(argv)} & " for r, argv in enumerate(argvs)) + "wait"
-    out = subprocess.run([job.RANKTRACE, "record", "-v", "-o", f"{folder}/f.rtr", "-o", f"{folder}/f.pftrace", "--",
+    out = subprocess.run([job.RANKTRACE, "record", "-v", *options, "-o", f"{folder}/f.rtr", "-o", f"{folder}/f.pftrace", "--",
                           "sh", "-c", shell], env=env, capture_output=True, text=True, timeout=120)
     job.check(out.returncode == 0, f"record ended with {out.returncode}: {out.stderr}")
     return out.stderr
@@ -149,6 +153,31 @@ def timeline_check(folder):
         job.check(total == sum(s[phase + "_ns"] for s in steps), f"{phase} is drawn with another length")
 
 
+def ranges_go(folder):
+    """A script with thousands of ranges a second: they go, and only they; no step is made up from what is left."""
+    under_record(folder, 0, 3 * STEPS, 400, ("--budget", "1"))
+    gone, marks = {}, collections.defaultdict(list)
+    for tracer, kind, pid, _, ts, body in rtr.whole_records(f"{folder}/f.rtr"):
+        if (tracer, kind) == (rtr.COLLECTOR, RECORD_BUDGET) and body[32] == SHED:
+            job.check(body[33] == RANGES and pid not in gone, f"group {body[33]} went, of what went before: {gone}")
+            gone[pid] = ts
+        if (tracer, kind) == (WIRE_TORCH, TORCH_MARK):
+            marks[pid].append((ts, body[0]))
+    said = subprocess.run([job.RANKTRACE, "replay", "-q", f"{folder}/f.rtr"], capture_output=True, text=True).stdout
+    job.check(len(gone) == said.count("ranges of PyTorch are no longer probed") == RANKS, f"{gone}: {said}")
+    for pid, ts in gone.items():
+        after = collections.Counter(what for t, what in marks[pid] if t > ts + GONE_NS)
+        job.check(not after[BEGIN] and not after[END], f"ranges are probed still: {after}")
+        job.check(after[BACKWARD] > 10 and after[DDP_FORWARD] > 10, f"backward and DDP went, too: {after}")
+        late = [s for s in replayed(folder) if s["pid"] == pid and s["begin_ns"] > ts]
+        job.check(not late, f"steps without ranges: {late[:1]}")
+    print(f"many ranges: gone {', '.join(f'{(ts - marks[pid][0][0]) / 1e9:.1f} s' for pid, ts in gone.items())} after the "
+          "first mark")
+
+
 timeline_check(case("started", under_record, 0, STEPS, True))
 case("workers", under_record, 2, STEPS, True)
 case("later", attached_later, 0, 6 * STEPS, False)
+folder = tempfile.mkdtemp(prefix="ranktrace-torch-ranges-")
+job.dirs.append(folder)
+ranges_go(folder)
