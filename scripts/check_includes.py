@@ -66,6 +66,7 @@ ALLOWED = {
     "tools/stress/kernels": [],
     "tools/stress/gpu": ["user/base", "tools/stress", "tools/stress/lib"],
     "tools/stress/bisect": [],
+    "tools/stress/p2p": ["user/base", "tools/stress", "tools/stress/lib"],
     "tools/stress/nccl": ["user/base", "tools/stress", "tools/stress/lib", "tools/stress/bisect"],
     "tools/simjob/libnvml": [],
     "tools/simjob/libcuda": ["tools/simjob/libnvml"],

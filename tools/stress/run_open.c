@@ -126,7 +126,8 @@ static int gpu_kernels(struct stress_gpu *gpu, char why[LIBRARY_WHY])
 {
 	static const char *const names[N_KERNELS] = { "stress_fill",      "stress_hash",      "stress_sums",
 						      "stress_mem_write", "stress_mem_check", "stress_mem_move",
-						      "stress_part_fill", "stress_part_check" };
+						      "stress_part_fill", "stress_part_check", "stress_spin",
+						      "stress_copy",      "stress_chase" };
 	const struct cuda *cuda = &gpu->run->cuda;
 	char log[LOG_BYTES] = "", cause[LIBRARY_WHY], object[64];
 	int options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES }, version = 0;

@@ -48,11 +48,12 @@ enum {
 #define SIZE_MIN 64
 #define SIZE_MAX_TESTED 16000 /* sums stay finite in fp16: numbers.h */
 #define SIZE_STEP 64
+#define P2P_BYTES_MIN 65536
 
 struct stress_args {
 	const char *test;
 	struct stress_options options;
-	bool timed;
+	bool timed, sized;
 	const char *of_gpu, *of_nccl; /* an option that was given and that only this test has */
 };
 
@@ -67,7 +68,8 @@ static const struct argp_option stress_options[] = {
 	{ "types", OPT_TYPES, "LIST", 0,
 	  "nccl: of fp32,bf16,fp16,fp64,fp8e4m3,fp8e5m2,int8,uint8,int32,uint32,int64,uint64,all (fp32,bf16)",
 	  HELP_WHAT },
-	{ "bytes", OPT_BYTES, "FROM-TO:FACTOR", 0, "nccl: sizes, as 1M, 1K-1G, 8-128M:2 (1M-1G:4)", HELP_WHAT },
+	{ "bytes", OPT_BYTES, "FROM-TO:FACTOR", 0, "nccl, p2p: sizes, as 1M, 1K-1G, 8-128M:2 (1M-1G:4; p2p: 512M)",
+	  HELP_WHAT },
 	{ "iterations", OPT_ITERATIONS, "N", 0, "nccl: timed operations of a case (20)", HELP_WHAT },
 	{ "skip", OPT_SKIP, "N", 0, "nccl: operations before these, which are not timed (5)", HELP_WHAT },
 	{ "place", OPT_PLACE, "in|out|both", 0, "nccl: receive where the operands are, elsewhere (both)", HELP_WHAT },
@@ -175,6 +177,20 @@ static void nccl_check(struct argp_state *state, struct stress_args *a)
 		a->options.time_ns = 0; /* each case once */
 }
 
+static void p2p_check(struct argp_state *state, struct stress_args *a)
+{
+	const char *other = a->of_gpu ? a->of_gpu : a->of_nccl;
+
+	if (other)
+		argp_error(state, "--%s is no option of stress p2p", other);
+	if (a->options.baseline || a->options.save_baseline || a->timed)
+		argp_error(state, "--time and baselines are not of stress p2p: each link is measured once");
+	if (a->sized)
+		a->options.p2p_bytes = a->options.nccl.bytes_max & ~4095ull;
+	if (a->sized && a->options.p2p_bytes < P2P_BYTES_MIN)
+		argp_error(state, "--bytes: at least %d for stress p2p", P2P_BYTES_MIN);
+}
+
 static void args_check(struct argp_state *state, struct stress_args *a)
 {
 	const struct stress_options *o = &a->options;
@@ -185,6 +201,12 @@ static void args_check(struct argp_state *state, struct stress_args *a)
 		nccl_check(state, a);
 		return;
 	}
+	if (!strcmp(a->test, "p2p")) {
+		p2p_check(state, a);
+		return;
+	}
+	if (a->sized)
+		argp_error(state, "--bytes is an option of stress nccl and p2p");
 	if (a->of_nccl)
 		argp_error(state, "--%s is an option of stress nccl", a->of_nccl);
 	if (o->size % SIZE_STEP)
@@ -219,10 +241,13 @@ static error_t stress_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case OPT_COLLECTIVES:
 	case OPT_TYPES:
-	case OPT_BYTES:
 	case OPT_LIMIT:
 	case OPT_PLACE:
 	case OPT_SPLIT: nccl_take(state, key, arg, &o->nccl); return 0;
+	case OPT_BYTES:
+		a->sized = true;
+		nccl_take(state, key, arg, &o->nccl);
+		return 0;
 	case OPT_ITERATIONS: o->nccl.iterations = number_take(state, "iterations", arg, 1, 100000); return 0;
 	case OPT_SKIP: o->nccl.skip = number_take(state, "skip", arg, 0, 100000); return 0;
 	case OPT_BISECT: o->nccl.bisect = true; return 0;
@@ -276,11 +301,11 @@ int cmd_stress(int argc, char **argv)
 {
 	static const struct argp argp = { stress_options, stress_option, NULL, NULL, NULL, NULL, NULL };
 	static const struct help help = {
-		"stress", "gpu|nccl [OPTIONS]",
+		"stress", "gpu|nccl|p2p [OPTIONS]",
 		"Active tests: they use the devices fully, and fail on a bad one. gpu: all GPUs at once, each "
 		"result of matrix multiplications compared bit by bit, memory patterns, rates, health. nccl: "
 		"collectives over all GPUs of this host, or of many under torchrun, mpirun or srun, each element "
-		"checked, and whose fault a wrong or missing one is. Never changes clocks, power or modes. Exit "
+		"checked, and whose fault a wrong or missing one is. p2p: links between the GPUs of this host, the odd one named. Never changes clocks, power or modes. Exit "
 		"status 0: all passed; 1: a device failed, named; 2: usage; 3: not possible here, or a GPU is in use."
 	};
 	static struct stress_result result;

@@ -101,9 +101,19 @@ static void launch_run(void *arg)
 	struct launch *launch = arg;
 
 	launch->kernel->run(launch->params);
+	peer_spoil(launch->kernel, launch->params);
 	if (launch->kernel->run == stress_mem_write)
 		bad_bit(launch);
 	free(launch);
+}
+
+/* It ends when the host says so: what is behind it begins then, however late it was enqueued. */
+static CUresult held_launch(CUstream handle, struct launch *launch)
+{
+	struct CUstream_st *stream = stream_resolve(handle);
+	struct sim_work work = { .kind = WORK_HOST_FUNC, .host_fn = launch_run, .arg = launch };
+
+	return stream ? stream_enqueue(stream, &work) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult compute_kernel_launch(const struct compute_kernel *kernel, CUstream stream, void **params)
@@ -119,8 +129,11 @@ CUresult compute_kernel_launch(const struct compute_kernel *kernel, CUstream str
 	launch->device = sim_device_current();
 	for (i = 0; size[i]; i++)
 		memcpy(&launch->params[i], params[i], size[i] - '0');
+	if (kernel->run == stress_spin)
+		return held_launch(stream, launch);
 	res = sim_compute_launch(stream, launch_run, launch,
-				 COMPUTE_LAUNCH_NS + kernel->ns_per_word * launch->params[1]);
+				 COMPUTE_LAUNCH_NS + kernel->ns_per_word * launch->params[1] +
+					 peer_kernel_ns(kernel, launch->params));
 	if (res)
 		free(launch);
 	return res;

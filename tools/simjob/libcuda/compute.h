@@ -27,7 +27,14 @@ struct compute_kernel {
 	X(stress_mem_check, "88488444484", 0.05) \
 	X(stress_mem_move, "884", 0.005) \
 	X(stress_part_fill, "88884444444", 0.005) \
-	X(stress_part_check, "888884444444488", 0.005)
+	X(stress_part_check, "888884444444488", 0.005) \
+	X(stress_spin, "88", 0) \
+	X(stress_copy, "888", 0) \
+	X(stress_chase, "888", 0)
+
+/* peer.c: what a copy between devices, or a walk through another's memory, takes; and what it does wrong. */
+uint64_t peer_kernel_ns(const struct compute_kernel *kernel, const uint64_t *params);
+void peer_spoil(const struct compute_kernel *kernel, const uint64_t *params);
 
 /* stress_kernels.c, link_kernels.c */
 #define KERNEL(id, sizes, ns) void id(const uint64_t *p);

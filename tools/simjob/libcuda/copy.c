@@ -90,7 +90,8 @@ static CUresult transfer_run(const struct transfer *transfer)
 	SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes, \
 							 CUstream stream) \
 	{ \
-		(void)to, (void)from; \
+		if (compute_is_on()) \
+			return peer_host_copy((void *)(uintptr_t)to, from, size_bytes, stream); \
 		return transfer_run(&(struct transfer){ .name = __func__, \
 							.host = NULL, \
 							.size_bytes = size_bytes, \
@@ -100,7 +101,8 @@ static CUresult transfer_run(const struct transfer *transfer)
 	SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes, \
 							 CUstream stream) \
 	{ \
-		(void)from; \
+		if (compute_is_on()) \
+			return peer_host_copy(to, (void *)(uintptr_t)from, size_bytes, stream); \
 		return transfer_run(&(struct transfer){ .name = __func__, \
 							.host = to, \
 							.size_bytes = size_bytes, \

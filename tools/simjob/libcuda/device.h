@@ -106,6 +106,11 @@ CUresult compute_kernel_launch(const struct compute_kernel *kernel, CUstream str
 CUresult compute_lost(void);
 CUresult compute_set_words(CUdeviceptr to, unsigned int value, size_t count, CUstream stream);
 
+/* memory.c: the device whose memory it is; -1: of the host, or of no allocation. */
+int memory_device(CUdeviceptr address);
+/* peer.c: with SIM_CUDA_COMPUTE a copy between host and device, in its turn on the stream. */
+CUresult peer_host_copy(void *to, const void *from, size_t size_bytes, CUstream stream);
+
 /* context.c */
 const char *sim_setting(const char *name, const char *usual);
 CUcontext context_current(void);

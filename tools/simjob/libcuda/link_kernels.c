@@ -5,6 +5,7 @@
 #include "tools/simjob/libcuda/compute.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define GOLDEN 0x9e3779b97f4a7c15ull
 #define RANK_STEP 0xd1342543de82ef95ull
@@ -91,4 +92,30 @@ void stress_part_check(const uint64_t *p)
 		if (got != want && errors[0]++ < p[14])
 			memcpy(errors + 1 + 3 * (errors[0] - 1), (uint64_t[]){ i, want, got }, 24);
 	}
+}
+
+/* flag, most_ns */
+void stress_spin(const uint64_t *p)
+{
+	const volatile uint32_t *flag = (const uint32_t *)(uintptr_t)p[0];
+	uint64_t end_ns = clock_now_ns() + p[1];
+
+	while (!*flag && clock_now_ns() < end_ns)
+		usleep(20);
+}
+
+/* to, from, count of 16 bytes */
+void stress_copy(const uint64_t *p)
+{
+	memcpy((void *)(uintptr_t)p[0], (const void *)(uintptr_t)p[1], 16 * p[2]);
+}
+
+/* at, hops, out */
+void stress_chase(const uint64_t *p)
+{
+	uint64_t at = p[0], i;
+
+	for (i = 0; i < p[1]; i++)
+		at = *(const uint64_t *)(uintptr_t)at;
+	*(uint64_t *)(uintptr_t)p[2] = at;
 }

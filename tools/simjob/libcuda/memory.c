@@ -91,6 +91,23 @@ static struct allocation *allocation_take(const void *base, bool is_host)
 	return allocation;
 }
 
+int memory_device(CUdeviceptr address)
+{
+	const char *at = (const char *)(uintptr_t)address;
+	struct allocation *allocation;
+	int device = -1;
+
+	pthread_mutex_lock(&allocations_lock);
+	for (allocation = allocations; allocation; allocation = allocation->next) {
+		const char *base = allocation->base;
+
+		if (!allocation->is_host && at >= base && at < base + allocation->size_bytes)
+			device = allocation->device;
+	}
+	pthread_mutex_unlock(&allocations_lock);
+	return device;
+}
+
 static void allocation_free(struct allocation *allocation)
 {
 	if (!allocation->is_host)

@@ -22,6 +22,9 @@ enum { /* CUresult */
        CUDA_ERROR_NOT_READY = 600,
 };
 enum { CU_STREAM_NON_BLOCKING = 1 };
+enum { CU_HOST_ALLOC_PORTABLE = 1 };
+enum { CU_PEER_PERFORMANCE_RANK = 1 };
+enum { CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704 };
 enum { CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6 };
 enum { CU_ATTRIBUTE_SM_COUNT = 16, CU_ATTRIBUTE_CC_MAJOR = 75, CU_ATTRIBUTE_CC_MINOR = 76 };
 
@@ -62,6 +65,17 @@ typedef unsigned long long cuda_ptr;
 	X(event_record, "cuEventRecord", true, (cuda_handle event, cuda_handle stream)) \
 	X(event_query, "cuEventQuery", true, (cuda_handle event)) \
 	X(event_elapsed, "cuEventElapsedTime", true, (float *ms, cuda_handle begin, cuda_handle end)) \
+	X(can_access, "cuDeviceCanAccessPeer", true, (int *can, int device, int peer)) \
+	X(peer_enable, "cuCtxEnablePeerAccess", true, (cuda_handle peer, unsigned int flags)) \
+	X(peer_attribute, "cuDeviceGetP2PAttribute", false, (int *value, int attribute, int from, int to)) \
+	X(copy_peer, "cuMemcpyPeerAsync", true, \
+	  (cuda_ptr to, cuda_handle to_context, cuda_ptr from, cuda_handle from_context, size_t bytes, \
+	   cuda_handle stream)) \
+	X(to_device_async, "cuMemcpyHtoDAsync_v2", true, \
+	  (cuda_ptr to, const void *from, size_t bytes, cuda_handle stream)) \
+	X(to_host_async, "cuMemcpyDtoHAsync_v2", true, (void *to, cuda_ptr from, size_t bytes, cuda_handle stream)) \
+	X(host_alloc, "cuMemHostAlloc", true, (void **at, size_t bytes, unsigned int flags)) \
+	X(host_free, "cuMemFreeHost", true, (void *at)) \
 	X(error_name, "cuGetErrorName", false, (int error, const char **name))
 /* clang-format on */
 

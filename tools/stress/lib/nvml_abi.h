@@ -75,6 +75,11 @@ struct nvml_field { /* nvmlFieldValue_t */
 	X(rows, "nvmlDeviceGetRemappedRows", false, \
 	  (void *device, unsigned int *corrected, unsigned int *uncorrected, unsigned int *pending, \
 	   unsigned int *failed)) \
+	X(link_state, "nvmlDeviceGetNvLinkState", false, (void *device, unsigned int link, int *active)) \
+	X(width, "nvmlDeviceGetCurrPcieLinkWidth", false, (void *device, unsigned int *lanes)) \
+	X(width_max, "nvmlDeviceGetMaxPcieLinkWidth", false, (void *device, unsigned int *lanes)) \
+	X(generation, "nvmlDeviceGetCurrPcieLinkGeneration", false, (void *device, unsigned int *generation)) \
+	X(generation_max, "nvmlDeviceGetMaxPcieLinkGeneration", false, (void *device, unsigned int *generation)) \
 	X(fields, "nvmlDeviceGetFieldValues", false, (void *device, int n, struct nvml_field *values)) \
 	X(events_create, "nvmlEventSetCreate", false, (void **set)) \
 	X(events_add, "nvmlDeviceRegisterEvents", false, (void *device, unsigned long long types, void *set)) \

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ranktrace stress p2p` on simulated GPUs: a healthy node passes with its rates; a slow pair is named 10 of 10, as are
+wrong data, a GPU all of whose links are slow, a slow way to the host, missing NVLinks and lanes; refusals."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(1, sys.path[0] + "/../aid")
+import job
+from stress import Gpus
+
+draw, _ = job.seed()
+RANKTRACE = os.path.abspath(job.RANKTRACE)
+NVLINK_DOWN, PCIE = 1 << 5, 1 << 6
+
+
+def argv(*args):
+    return [RANKTRACE, "stress", "p2p", "--bytes", "1M", *map(str, args)]
+
+
+def p2p(g, *args):
+    p = subprocess.run(argv("--json", *args), capture_output=True, text=True, timeout=120, env=g.env)
+    by = {}
+    for line in map(json.loads, p.stdout.splitlines()):
+        by.setdefault(line["type"], []).append(line)
+    return p.returncode, by, p.stderr
+
+
+def expect(what, g, code, *words, gpus=None, args=()):
+    """All faults have one of the words, and are of these GPUs."""
+    status, by, err = p2p(g, *args)
+    faults = by.get("fault", [])
+    print(f"{what}: exit {status}, {len(faults)} faults, {faults[0]['text'][:110] if faults else err.strip()[:110]}")
+    job.check(status == code, f"{what}: exit {status}, not {code}: {faults} {err}")
+    job.check(all(any(w in f["text"] for w in words) for f in faults), f"{what}: {words} not in {faults}")
+    if gpus is not None:
+        job.check({f["gpu"] for f in faults} <= set(gpus) and faults, f"{what}: {faults}, not of {gpus}")
+    return by
+
+
+def rate(by, measure, a, b):
+    return next(x["value"] for x in by["link"] if (x["measure"], x["from"], x["to"]) == (measure, a, b))
+
+
+def healthy():
+    for n in (2, 4):
+        by = expect(f"{n} healthy", Gpus(n), 0)
+        job.check(len(by["link"]) == 5 * n * (n - 1) and len(by["host_link"]) >= 2 * n, f"{len(by['link'])} links")
+        # the modelled rates, without the launches: 400 GB/s, twice that, 20 through the host, 1 us
+        for measure, want in (("copy engine", 400), ("both ways", 800), ("without peer access", 20), ("latency", 1000)):
+            got = rate(by, measure, 0, 1)
+            job.check(0.9 * want < got < 1.1 * want, f"{measure}: {got}, not {want}")
+        job.check(all(v["passed"] and v["nvlinks_active"] == 18 and v["pcie_lanes"] == 16 for v in by["verdict"]),
+                  f"{by['verdict']}")
+
+
+def slow_pair():
+    for _ in range(10):
+        n = draw.randrange(3, 6)
+        a, b = draw.sample(range(n), 2)
+        percent = draw.randrange(40, 120)
+        pair = (f"link GPU {a} to GPU {b},", f"link GPU {b} to GPU {a},")
+        by = expect(f"{a} to {b} of {n} {percent} % slower", Gpus(n, SIM_P2P_SLOW=f"{a}-{b}:{percent}"), 1, *pair,
+                    gpus=(a, b))
+        job.check(any("copy engine" in f["text"] and pair[0] in f["text"] for f in by["fault"]), f"{by['fault']}")
+    every = ",".join(f"2-{i}:60,{i}-2:60" for i in (0, 1, 3))
+    expect("all links of GPU 2", Gpus(4, SIM_P2P_SLOW=every), 1, "all its links", gpus=[2])
+    expect("5 % slower", Gpus(4, SIM_P2P_SLOW="0-1:4"), 0)
+
+
+def wrong_data():
+    a, b = draw.sample(range(3), 2)
+    by = expect(f"wrong from {a} to {b}", Gpus(3, SIM_P2P_WRONG=f"{a}-{b}"), 1, f"link GPU {a} to GPU {b},", gpus=[b])
+    job.check({f["kind"] for f in by["fault"]} == {"corruption"}, f"{by['fault']}")
+    job.check({m for f in by["fault"] for m in ("copy engine", "multiprocessors") if m in f["text"]} ==
+              {"copy engine", "multiprocessors"}, f"{by['fault']}")
+
+
+def links():
+    expect("no access on one pair", Gpus(4, SIM_P2P_NONE="1-3"), 1, "no peer access", "link GPU 1 to GPU 3", gpus=[1])
+    expect("the way to the host", Gpus(3, SIM_HOST_SLOW="1-1:40"), 1, "host to GPU", "GPU to host", gpus=[1])
+    for what, bit, word in (("NVLink", NVLINK_DOWN, "17 of its NVLinks are active"), ("PCIe", PCIE, "8 lanes")):
+        g = Gpus(3)
+        g.fault(2, bit)
+        expect(what, g, 1, word, gpus=[2])
+    expect("below the table", Gpus(2, SIM_GPU_NAME="NVIDIA H200", SIM_P2P_SLOW="0-1:40,1-0:40"), 1, "table, *H200*",
+           gpus=[0, 1])
+    expect("lost", Gpus(3, SIM_GPU_LOSE="1:60"), 1, "out of the test", gpus=[1])
+
+
+def refused():
+    for what, code, n, env, args, words in (("one GPU", 3, 1, {}, [], "at least two"),
+                                            ("no driver", 3, 2, dict(SIM_CUDA_FAIL="cuInit:error=100"), [], "no GPU"),
+                                            ("no memory", 3, 2, {}, ["--bytes", "512M"], "smaller --bytes"),
+                                            ("gpu's option", 2, 2, {}, ["--only", "bf16"], "--only"),
+                                            ("too small", 2, 2, {}, ["--bytes", "8"], "at least 65536"),
+                                            ("a GPU that is not there", 2, 2, {}, ["--gpus", "5"], "this host has 2")):
+        status, _, err = p2p(Gpus(n, **env), *args)
+        print(f"{what}: exit {status}: {err.strip().splitlines()[0]}")
+        job.check(status == code and words in err, f"{what}: exit {status}: {err}")
+    g = Gpus(2)
+    g.process(0, os.getpid())
+    status, _, err = p2p(g)
+    job.check(status == 3 and "GPU 0 is in use" in err, f"busy: {status} {err}")
+    p = subprocess.Popen(argv(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=Gpus(8).env)
+    while "copy engine" not in p.stdout.readline():
+        pass
+    begin = time.monotonic()
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=30)
+    print(f"Ctrl-C: exit {p.returncode} after {time.monotonic() - begin:.1f} s")
+    job.check(p.returncode == 3 and "partial: stopped" in out and "no verdict" in err and ": passed" not in out, out + err)
+
+
+for case in (healthy, slow_pair, wrong_data, links, refused):
+    case()

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_stress_links.c - the table of links against the physical limits; which links are compared with which.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tools/stress/p2p/links.h"
+
+/* NVLink one way and PCIe x16 one way, of NVIDIA's data sheets. */
+static void test_rows_near_the_limit(void **state)
+{
+	static const struct {
+		const char *device;
+		double nvlink, pcie;
+	} limits[] = { { "*H200*", 450, 64 }, { "*H100 80GB HBM3*", 450, 64 }, { "*A100-SXM4*", 300, 32 } };
+
+	(void)state;
+	for (int i = 0; i < n_link_rows; i++) {
+		double peak = 0;
+
+		for (size_t j = 0; j < sizeof(limits) / sizeof(limits[0]); j++)
+			if (!strcmp(limits[j].device, link_rows[i].device))
+				peak = link_rows[i].measure == LINK_HOST ? limits[j].pcie : limits[j].nvlink;
+		assert_true(link_rows[i].least <= peak && link_rows[i].least >= peak / 2);
+		assert_true(strlen(link_rows[i].source) > 8 && strlen(link_rows[i].date) == 7);
+	}
+	assert_non_null(link_row_find("NVIDIA H200", LINK_COPY));
+	assert_null(link_row_find("NVIDIA H200", LINK_SM));
+	assert_null(link_row_find("some GPU", LINK_COPY));
+}
+
+static struct stress_run run;
+static struct p2p p;
+
+static void links_make(int n)
+{
+	memset(&run, 0, sizeof(run));
+	memset(&p, 0, sizeof(p));
+	p.run = &run;
+	p.n_nodes = 1;
+	run.n_gpus = n;
+	for (int i = 0; i < n; i++) {
+		run.gpus[i] = (struct stress_gpu){ .run = &run, .index = i, .ordinal = i };
+		for (int j = 0; j < n; j++)
+			for (int m = 0; m < N_LINK_MEASURES && i != j; m++) {
+				p.links[i][j].direct = true;
+				p.links[i][j].rates[m] = (struct link_rate){ .measured = true, .value = 100 };
+			}
+	}
+}
+
+static void test_kinds_are_apart(void **state)
+{
+	(void)state;
+	links_make(4);
+	for (int i = 0; i < 2; i++) /* bridges between 0 and 1, 2 and 3: four times as fast */
+		for (int m = 0; m < LINK_LATENCY; m++) {
+			p.links[2 * i][2 * i + 1].rates[m].value = p.links[2 * i + 1][2 * i].rates[m].value = 400;
+			p.links[2 * i][2 * i + 1].rank = p.links[2 * i + 1][2 * i].rank = 1;
+		}
+	p2p_judge(&p);
+	assert_int_equal(run.n_faults, 0);
+	p.links[2][3].rates[LINK_COPY].value = 300;
+	p2p_judge(&p);
+	assert_int_equal(run.n_faults, 1);
+	assert_non_null(strstr(run.faults[0].text, "link GPU 2 to GPU 3, copy engine"));
+}
+
+/* Half of the links of four GPUs are slow: a median would not know which half. */
+static void test_a_gpu(void **state)
+{
+	(void)state;
+	links_make(4);
+	for (int i = 0; i < 4; i++)
+		if (i != 1)
+			p.links[i][1].rates[LINK_COPY].value = p.links[1][i].rates[LINK_COPY].value = 50;
+	p2p_judge(&p);
+	assert_int_equal(run.n_faults, 1);
+	assert_int_equal(run.faults[0].gpu, 1);
+}
+
+static void test_missing(void **state)
+{
+	(void)state;
+	links_make(3);
+	p.links[0][2].rates[LINK_SM].measured = false;
+	p2p_judge(&p);
+	assert_int_equal(run.n_faults, 1);
+	assert_int_equal(run.faults[0].kind, FAULT_MISSING);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rows_near_the_limit),
+		cmocka_unit_test(test_kinds_are_apart),
+		cmocka_unit_test(test_a_gpu),
+		cmocka_unit_test(test_missing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * p2p.h - one run of `stress p2p`: links between the GPUs of a host, and of each to the host's memory by NUMA node.
+ */
+#ifndef STRESS_P2P_H
+#define STRESS_P2P_H
+
+#include "tools/stress/report.h"
+#include "tools/stress/run.h"
+
+enum link_measure {
+	LINK_OFF,     /* copy engine, peer access not enabled: through the host */
+	LINK_COPY,    /* copy engine, one way */
+	LINK_BOTH,    /* both ways at once, the sum */
+	LINK_SM,      /* the source's multiprocessors write */
+	LINK_LATENCY, /* a load of the source from the other's memory, in ns: less is better */
+	N_LINK_MEASURES
+};
+
+struct link_rate {
+	bool measured;
+	double value;
+	struct judgement judged;
+};
+
+struct link {
+	bool direct; /* the driver says that one GPU can access the other */
+	int rank;    /* the driver's rank of its performance: links are compared within one */
+	struct link_rate rates[N_LINK_MEASURES];
+};
+
+#define NODES_MAX 16
+enum { HOST_TO_DEVICE, DEVICE_TO_HOST, N_WAYS_HOST };
+
+struct p2p_gpu {
+	cuda_ptr from, to, errors;
+	cuda_handle events[2];
+	struct link_rate host[NODES_MAX][N_WAYS_HOST];
+	int node;                /* of the GPU; -1: not known */
+	int links_active, links; /* NVLink; 0: none, or NVML does not say */
+	unsigned int width, width_max, generation, generation_max;
+};
+
+struct p2p {
+	struct stress_run *run;
+	enum report_mode mode;
+	uint64_t bytes; /* of a copy */
+	volatile uint32_t *flag;
+	void *host;
+	int nodes[NODES_MAX], n_nodes; /* of memory */
+	struct p2p_gpu gpus[STRESS_GPUS_MAX];
+	struct link links[STRESS_GPUS_MAX][STRESS_GPUS_MAX]; /* [from][to] */
+};
+
+extern const char *const link_measure_names[N_LINK_MEASURES];
+
+/* p2p_copy.c; 0, -EIO after a fault, -ENOMEM. */
+int p2p_buffers(struct p2p *p);
+void p2p_buffers_free(struct p2p *p);
+int p2p_link(struct p2p *p, int from, int to, enum link_measure measure);
+int p2p_enable(struct p2p *p);
+
+/* p2p_host.c: the GPU's copies from and to memory of each NUMA node, and the state of its links. */
+int p2p_host(struct p2p *p, int gpu);
+void p2p_nodes_find(struct p2p *p);
+void p2p_state(struct p2p *p, int gpu);
+
+/* p2p_judge.c */
+void p2p_judge(struct p2p *p);
+
+/* p2p_report.c */
+void p2p_report(const struct p2p *p, int status, const char *partial);
+
+#endif
