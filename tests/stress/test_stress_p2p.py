@@ -112,7 +112,8 @@ def refused():
     p.send_signal(signal.SIGINT)
     out, err = p.communicate(timeout=30)
     print(f"Ctrl-C: exit {p.returncode} after {time.monotonic() - begin:.1f} s")
-    job.check(p.returncode == 3 and "partial: stopped" in out and "no verdict" in err and ": passed" not in out, out + err)
+    job.check(p.returncode == 3 and "partial: stopped" in out and "no verdict" in err and ": passed" not in out,
+              out + err)
 
 
 for case in (healthy, slow_pair, wrong_data, links, refused):

@@ -22,7 +22,7 @@ enum fault_kind {
 	X(THROTTLED, "throttled") \
 	X(SLOW, "slow") \
 	X(TREND, "trend") \
-	X(LINK, "link")          /* a link of the device is narrower, slower or fewer than it should be */ \
+	X(LINK, "link")            /* a link of the device is narrower, slower or fewer than it should be */ \
 	X(MISSING, "not_measured") /* a missing measurement fails */
 	FAULT_KINDS(FAULT_KIND)
 #undef FAULT_KIND

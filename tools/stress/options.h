@@ -50,7 +50,7 @@ struct stress_options {
 	const char *baseline, *save_baseline, *log, *cublaslt;
 	bool resume;
 	struct inject inject;
-	uint32_t member; /* 1 + number on its host of a process that tests one GPU; 0: it tests all of `gpus` */
+	uint32_t member;    /* 1 + number on its host of a process that tests one GPU; 0: it tests all of `gpus` */
 	uint64_t p2p_bytes; /* of a copy of `stress p2p`; 0: its own */
 	struct nccl_options nccl;
 };

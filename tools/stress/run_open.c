@@ -124,8 +124,8 @@ static int gpu_refuse_busy(struct stress_gpu *gpu, char why[LIBRARY_WHY])
 /* The driver compiles the PTX here; what it says when it cannot is what the user needs. */
 static int gpu_kernels(struct stress_gpu *gpu, char why[LIBRARY_WHY])
 {
-	static const char *const names[N_KERNELS] = { "stress_fill",      "stress_hash",      "stress_sums",
-						      "stress_mem_write", "stress_mem_check", "stress_mem_move",
+	static const char *const names[N_KERNELS] = { "stress_fill",      "stress_hash",       "stress_sums",
+						      "stress_mem_write", "stress_mem_check",  "stress_mem_move",
 						      "stress_part_fill", "stress_part_check", "stress_spin",
 						      "stress_copy",      "stress_chase" };
 	const struct cuda *cuda = &gpu->run->cuda;

@@ -303,10 +303,11 @@ int cmd_stress(int argc, char **argv)
 	static const struct help help = {
 		"stress", "gpu|nccl|p2p [OPTIONS]",
 		"Active tests: they use the devices fully, and fail on a bad one. gpu: all GPUs at once, each "
-		"result of matrix multiplications compared bit by bit, memory patterns, rates, health. nccl: "
-		"collectives over all GPUs of this host, or of many under torchrun, mpirun or srun, each element "
-		"checked, and whose fault a wrong or missing one is. p2p: links between the GPUs of this host, the odd one named. Never changes clocks, power or modes. Exit "
-		"status 0: all passed; 1: a device failed, named; 2: usage; 3: not possible here, or a GPU is in use."
+		"result of matrix multiplications compared bit by bit, memory patterns, rates, health. p2p: links "
+		"between the GPUs of this host and to its memory, the odd one named. nccl: collectives over all GPUs "
+		"of this host, or of many under torchrun, mpirun or srun, each element checked, and whose fault a "
+		"wrong or missing one is. Never changes clocks, power or modes. Exit status 0: all passed; 1: a "
+		"device failed, named; 2: usage; 3: not possible here, or a GPU is in use."
 	};
 	static struct stress_result result;
 	struct stress_args a = { .options = STRESS_DEFAULTS };

@@ -209,10 +209,9 @@ static void state_judge(struct p2p *p, int gpu)
 		run_fault(p->run, &fault);
 	}
 	if (g->width < g->width_max || g->generation < g->generation_max) {
-		snprintf(
-			fault.text, sizeof(fault.text),
-			"its PCIe link has %u lanes of generation %u, of %u of %u: reseat it, look at the slot and riser",
-			g->width, g->generation, g->width_max, g->generation_max);
+		snprintf(fault.text, sizeof(fault.text),
+			 "its PCIe link has %u lanes of generation %u, of %u of %u: look at slot and riser", g->width,
+			 g->generation, g->width_max, g->generation_max);
 		run_fault(p->run, &fault);
 	}
 }
