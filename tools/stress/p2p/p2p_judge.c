@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * p2p_judge.c - the odd link, by comparison: with the upper quartile of the links of its kind (one performance rank of
- * the driver's, one kind of GPU), as a bad GPU among four spoils half of all links and with that a median. Then the
- * table. Links of one GPU that are all slow are said once, as the GPU's.
+ * the driver's, one kind of GPU), as a bad GPU among three spoils two thirds of all links and with that a median. Then
+ * the table. Links of one GPU that are all slow are said once, as the GPU's.
  */
 #include <fnmatch.h>
 #include <stdio.h>
