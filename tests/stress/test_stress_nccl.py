@@ -11,6 +11,7 @@ import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
+from net_hosts import Hosts
 from stress import Gpus
 
 draw, _ = job.seed()
@@ -177,6 +178,32 @@ def bisect():
     expect("9 hosts, none bad", statuses[0], by, 0)
 
 
+def namespaces():
+    """Hosts that are network namespaces with names of their own, and srun's variables: over TCP from rank to rank 0."""
+    if os.geteuid():
+        print("not root: no network namespaces")
+        return
+    n, bad, g = 6, draw.randrange(6), None
+    with_hosts = Hosts(n, netem=True)  # a bridge is enough: no link is made bad
+    try:
+        g = Gpus(n, SIM_NCCL_WRONG=f"{bad}:reduce:9", SIM_NCCL_LATENCY_US=3000)
+        ps = []
+        for i in range(n):
+            mine = dict(SLURM_PROCID=i, SLURM_STEP_NUM_TASKS=n, SLURM_LOCALID=i, SLURM_JOB_ID=77,
+                        SLURM_STEP_NODELIST=with_hosts.address(0))
+            command = ["ip", "netns", "exec", with_hosts.names[i], "unshare", "--uts", "sh", "-c",
+                       'hostname "$0" && exec "$@"', f"gpu{i}", *argv("--json", *ONE, "--bisect")]
+            ps.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       env=dict(g.env, **{k: str(v) for k, v in mine.items()})))
+        outs = [p.communicate(timeout=120) for p in ps]
+    finally:
+        with_hosts.close()
+    by = by_type(outs[0][0])
+    found = [(f["host"], f["kind"]) for f in by.get("fault", [])]
+    print(f"{n} network namespaces, gpu{bad} bad: {found}")
+    job.check([p.returncode for p in ps] == [1] * n and found == [(f"gpu{bad}", "corruption")], f"{found} {outs}")
+
+
 def refused():
     for what, code, n, args, env, words in (
             ("one GPU", 3, 1, [], {}, ["no other GPU to communicate with"]),
@@ -219,7 +246,7 @@ def baseline():
     job.check(p.returncode == 1 and "own baseline" in p.stdout, f"slower: {p}")
 
 
-for case in (healthy, wrong, stalled, ended, hosts, bisect, refused, baseline):
+for case in (healthy, wrong, stalled, ended, hosts, bisect, namespaces, refused, baseline):
     T = time.monotonic()
     case()
     print(case.__name__, f"{time.monotonic() - T:.1f} s")
