@@ -48,6 +48,7 @@ enum collector_record {
 	RECORD_SNAPSHOT = 24,      /* the model's state where a recording begins in the middle of a session */
 	RECORD_KNOWN_PHASE = 44,   /* what an earlier session learnt of a job's pauses */
 	RECORD_LIMITS = 45,        /* thresholds were changed while the session runs */
+	RECORD_NODE_HEARD = 46,    /* the host of the last RECORD_NODE reports, or has fallen silent */
 	RECORD_COMM_VANISHED = 39, /* a communicator that was sampled is not in the target's memory any more */
 };
 
@@ -170,6 +171,13 @@ struct record_limits {
 	__u64 dstate_limit_ns, hang_floor_ns, busy_limit_ns; /* from now on; as in record_start */
 };
 _Static_assert(sizeof(struct record_limits) == 48, "record_limits");
+
+struct record_node_heard { /* ts: of its newest report */
+	struct wire_hdr hdr;
+	__u32 silent; /* 1: nothing came since */
+	__u32 reserved;
+};
+_Static_assert(sizeof(struct record_node_heard) == 32, "record_node_heard");
 
 struct record_task_at {
 	struct wire_hdr hdr; /* tid, tgid */

@@ -96,6 +96,7 @@ enum event_kind {
 	EV_PROXY,         /* proxy: progress of a communicator's network transfers, read from outside */
 	EV_SNAPSHOT,      /* snapshot: the model's state, where a stream begins in mid-session (schemas/snapshot.h) */
 	EV_COMM_VANISHED, /* comm_seen: what was sampled is not in the process' memory any more */
+	EV_NODE_HEARD,    /* heard: of the event's node; only where hosts report from time to time */
 	EV_KNOWN_PHASE,   /* known_phase: what an earlier session learnt of a job's pauses */
 	EV_TORCH,         /* torch: a mark that PyTorch passed */
 };
@@ -293,6 +294,9 @@ struct event {
 			int64_t clock_offset_ns; /* what was added to its clock to get the stream's */
 			uint64_t clock_error_ns; /* UINT64_MAX unknown */
 		} host;
+		struct {
+			bool silent;
+		} heard;
 		struct stack_event stack;
 		struct waits_for wait;
 		struct known_phase_event known_phase;

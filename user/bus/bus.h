@@ -37,6 +37,7 @@ struct bus_message {
 	const void *data;
 	size_t len;
 	uint64_t seq;      /* in its stream */
+	uint64_t n_behind; /* that the server has behind it: 0, this is the newest */
 	int64_t stored_ns; /* the server's wall clock */
 };
 
@@ -44,8 +45,8 @@ struct bus;
 struct bus_cursor;
 
 struct bus_class {
-	/* 0: stored. -ENOTCONN, -ETIMEDOUT: not, or not known to be: publish it again with the same `id`. -EACCES,
-	 * -EMSGSIZE: the server will not have it. */
+	/* 0: stored. -ENOTCONN, -ETIMEDOUT: not, or not known to be: publish it again with the same `id`. -ENOENT:
+	 * there is no such stream yet. -EACCES, -EMSGSIZE: the server will not have it. */
 	int (*publish)(struct bus *b, const char *token, const void *data, size_t len, const char *id);
 	/* Messages of a stream in order: of one token or (NULL) of all; from number `from` on, or (0) those of the last
 	 * `past_s` seconds and all later ones. */

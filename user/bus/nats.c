@@ -22,6 +22,8 @@ int nats_errno(natsStatus s, jsErrCode code)
 		return 0;
 	if (code == JSStreamWrongLastSequenceErr)
 		return -ESTALE;
+	if (code == JSStreamNotFoundErr || s == NATS_NO_RESPONDERS)
+		return -ENOENT;
 	switch (s) {
 	case NATS_TIMEOUT: return -ETIMEDOUT;
 	case NATS_NOT_FOUND: return -ENOENT;
@@ -43,6 +45,7 @@ static int publish(struct bus *base, const char *token, const void *data, size_t
 	char subject[NATS_SUBJECT_MAX];
 	jsErrCode code = 0;
 	jsPubOptions o;
+	natsStatus s;
 
 	if (b->lib->natsConnection_Status(b->connection) != NATS_CONN_STATUS_CONNECTED)
 		return -ENOTCONN;
@@ -50,7 +53,8 @@ static int publish(struct bus *base, const char *token, const void *data, size_t
 	b->lib->jsPubOptions_Init(&o);
 	o.MsgId = id;
 	o.MaxWait = BUS_WAIT_MS;
-	return nats_errno(b->lib->js_Publish(NULL, b->js, subject, data, len, &o, &code), code);
+	s = b->lib->js_Publish(NULL, b->js, subject, data, len, &o, &code);
+	return nats_errno(s, code);
 }
 
 /* --- incidents --- */
@@ -61,13 +65,13 @@ static int last(struct bus *base, const char *token, uint64_t *ret_seq)
 	char subject[NATS_SUBJECT_MAX];
 	natsMsg *msg = NULL;
 	jsErrCode code = 0;
-	int err;
+	natsStatus s;
 
 	nats_subject(BUS_INCIDENTS, token, subject);
-	err = nats_errno(b->lib->js_GetLastMsg(&msg, b->js, NATS_INCIDENTS, subject, NULL, &code), code);
-	*ret_seq = err ? BUS_NO_REVISION : b->lib->natsMsg_GetSequence(msg);
+	s = b->lib->js_GetLastMsg(&msg, b->js, NATS_INCIDENTS, subject, NULL, &code);
+	*ret_seq = s ? BUS_NO_REVISION : b->lib->natsMsg_GetSequence(msg);
 	b->lib->natsMsg_Destroy(msg);
-	return err == -ENOENT || code == JSNoMessageFoundErr ? 0 : err;
+	return s == NATS_NOT_FOUND || code == JSNoMessageFoundErr ? 0 : nats_errno(s, code);
 }
 
 static int append(struct bus *base, const char *token, const void *data, size_t len, uint64_t after, uint64_t *ret_seq)
@@ -77,18 +81,18 @@ static int append(struct bus *base, const char *token, const void *data, size_t 
 	jsPubAck *ack = NULL;
 	jsErrCode code = 0;
 	jsPubOptions o;
-	int err;
+	natsStatus s;
 
 	nats_subject(BUS_INCIDENTS, token, subject);
 	b->lib->jsPubOptions_Init(&o);
 	o.MaxWait = BUS_WAIT_MS;
 	o.ExpectLastSubjectSeq = after;
 	o.ExpectNoMessage = after == BUS_NO_REVISION;
-	err = nats_errno(b->lib->js_Publish(&ack, b->js, subject, data, len, &o, &code), code);
-	if (!err)
+	s = b->lib->js_Publish(&ack, b->js, subject, data, len, &o, &code);
+	if (!s)
 		*ret_seq = ack->Sequence;
 	b->lib->jsPubAck_Destroy(ack);
-	return err;
+	return nats_errno(s, code);
 }
 
 /* --- leases --- */
@@ -157,6 +161,13 @@ static void error_ignore(natsConnection *c, natsSubscription *s, natsStatus err,
 	(void)of;
 }
 
+/* Without one the library would wait for a server. */
+static void connected_ignore(natsConnection *c, void *of)
+{
+	(void)c;
+	(void)of;
+}
+
 static natsStatus servers_set(const struct nats_library *lib, natsOptions *o, const char *urls)
 {
 	char *copy = strdup(urls), *rest = copy, *one;
@@ -184,7 +195,7 @@ static natsStatus options_set(const struct nats_library *lib, natsOptions *o, co
 	s = s ? s : lib->natsOptions_SetPingInterval(o, PING_MS);
 	s = s ? s : lib->natsOptions_SetMaxPingsOut(o, 2);
 	s = s ? s : lib->natsOptions_SetErrorHandler(o, error_ignore, NULL);
-	s = s ? s : lib->natsOptions_SetRetryOnFailedConnect(o, true, NULL, NULL);
+	s = s ? s : lib->natsOptions_SetRetryOnFailedConnect(o, true, connected_ignore, NULL);
 	return s;
 }
 

@@ -16,6 +16,7 @@
 #define SEC INT64_C(1000000000)
 #define REPORTS_BYTES (INT64_C(512) << 20) /* older ones go */
 #define INCIDENTS_S (30 * 86400)
+#define INCIDENTS_OF_JOB 100000 /* what a hub that takes a job over may have to read */
 #define REPLICAS 3
 #define CONNECT_TRIES 20 /* of BUS_WAIT_MS / 4: a server that starts at the same time */
 #define MESSAGES_WAITING 100000
@@ -59,6 +60,7 @@ static int stream_make(struct nats_bus *b, enum bus_stream stream)
 	c.MaxAge = (reports ? BUS_KEPT_S : INCIDENTS_S) * SEC;
 	c.MaxBytes = reports ? REPORTS_BYTES : -1;
 	c.Duplicates = BUS_SAME_WINDOW_S * SEC;
+	c.MaxMsgsPerSubject = reports ? -1 : INCIDENTS_OF_JOB;
 	return stream_add(b, &c);
 }
 
@@ -157,6 +159,7 @@ static int message_read(struct bus_cursor *c, struct bus_message *ret)
 				     .data = lib->natsMsg_GetData(c->msg),
 				     .len = lib->natsMsg_GetDataLength(c->msg),
 				     .seq = meta->Sequence.Stream,
+				     .n_behind = meta->NumPending,
 				     .stored_ns = meta->Timestamp };
 	lib->jsMsgMetaData_Destroy(meta);
 	return 1;

@@ -59,11 +59,15 @@ static void messages_take(struct publisher *p)
 
 /* --- out --- */
 
+static const char *why(int err)
+{
+	return err == -ENOTCONN ? "no connection" : err == -ENOENT ? "no hub has run there yet" : strerror(-err);
+}
+
 static void state_say(struct publisher *p, int err)
 {
 	if (err && !p->cut)
-		log_warn("the bus does not take reports (%s): they are kept, and sent in order when it does",
-			 strerror(-err));
+		log_warn("the bus does not take reports (%s): they are kept, and sent in order when it does", why(err));
 	else if (!err && p->cut)
 		log_info("the bus takes reports again; %zu wait", spool_count(p->spool));
 	if (!err && p->gone)

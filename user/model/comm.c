@@ -244,7 +244,8 @@ int member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_n
 
 bool member_comparable(const struct member *mb, int space)
 {
-	return !mb->gone && (space == SEQ_COLL ? mb->seq_known : mb->from_init && !mb->blind);
+	return !mb->gone && !proc_unobserved(mb->proc) &&
+	       (space == SEQ_COLL ? mb->seq_known : mb->from_init && !mb->blind);
 }
 
 void member_forget(struct member *mb)

@@ -201,6 +201,7 @@ static apply_fn *const apply_table[] = {
 	[EV_STACK] = proc_apply,
 	[EV_WAIT] = proc_apply,
 	[EV_NODE] = node_apply,
+	[EV_NODE_HEARD] = node_heard,
 	[EV_KNOWN_PHASE] = known_phase_apply,
 	[EV_TORCH] = phases_apply,
 };

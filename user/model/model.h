@@ -288,6 +288,7 @@ struct model {           /* read by detectors and sinks as const */
 	struct node **nodes; /* by number; NULL where none is known: model_next_node() */
 	uint32_t n_nodes;    /* places in `nodes` */
 	bool merged;         /* the stream holds several hosts' records, each at what was asked for there */
+	bool reported;       /* its hosts report from time to time: nothing is known of one behind its last report */
 	struct proc *procs, **procs_tail;
 	struct comm *comms, **comms_tail;
 	struct comm_init *comm_inits;
@@ -357,9 +358,15 @@ const struct op *member_op(const struct member *mb, int space, uint64_t seq);
 /* The same for Send and Recv: number `seq` to or from `peer` (rank in the communicator). */
 const struct op *member_p2p_op(const struct member *mb, enum op_kind kind, int peer, uint64_t seq);
 int op_space(const struct op *op); /* SEQ_*, -1 for Send and Recv */
+/* Its host is silent: what it did last says nothing of now. */
+static inline bool proc_unobserved(const struct proc *p)
+{
+	return p->node->silent_ns != 0;
+}
+
 /* Do this member's numbers in `space` (-1: Send and Recv) mean the same as its peers'? Counted collectives: met at its
  * creation or from NCCL's counters. All others, also those launched in graphs: only if met at its creation, with
- * nothing missed since. */
+ * nothing missed since. Of a host that is silent: no. */
 bool member_comparable(const struct member *mb, int space);
 uint64_t op_duration_ns(const struct op *op); /* end - enqueue, 0 unknown */
 /* A member that trails its peers for longer is late beyond what this communicator is used to: the largest of the

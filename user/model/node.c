@@ -57,6 +57,17 @@ int node_apply(struct model *m, const struct event *e)
 	return 0;
 }
 
+int node_heard(struct model *m, const struct event *e)
+{
+	struct node *n = model_node(m, e->node);
+
+	if (!n)
+		return -EINVAL;
+	m->reported = true;
+	n->silent_ns = e->heard.silent ? e->ts_ns : 0;
+	return 0;
+}
+
 const struct gpu *node_gpu(const struct node *n, uint32_t index)
 {
 	for (const struct gpu *g = n ? n->gpus.all : NULL; g; g = g->next)

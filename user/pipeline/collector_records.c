@@ -36,6 +36,14 @@ static int decode_node(const struct wire_hdr *rec, struct intern *strings, struc
 	return e->host.name ? 1 : -EINVAL;
 }
 
+static int decode_heard(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	(void)strings;
+	e->kind = EV_NODE_HEARD;
+	e->heard.silent = ((const struct record_node_heard *)rec)->silent;
+	return 1;
+}
+
 static int decode_clock(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
 	const struct record_clock *f = (const void *)rec;
@@ -163,6 +171,8 @@ const struct record_kind source_records_collector[] = {
 	{ "start", COLLECTOR(RECORD_START), .size = sizeof(struct record_start), .in_autopsy = true,
 	  .decode = decode_start },
 	{ "node", COLLECTOR(RECORD_NODE), .size = sizeof(struct record_node), .decode = decode_node },
+	{ "node_heard", COLLECTOR(RECORD_NODE_HEARD), .size = sizeof(struct record_node_heard),
+	  .decode = decode_heard },
 	{ "tick", COLLECTOR(RECORD_TICK), .size = sizeof(struct record_tick), .in_autopsy = true, .event = EV_TICK },
 	{ "stop", COLLECTOR(RECORD_STOP), .size = sizeof(struct record_stop), .in_autopsy = true, .event = EV_STOP },
 	{ "clock", COLLECTOR(RECORD_CLOCK), .size = sizeof(struct record_clock), .decode = decode_clock },

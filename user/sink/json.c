@@ -343,14 +343,21 @@ cJSON *incident_json(const struct incident *i, const struct model *m)
 	return o;
 }
 
+char *json_incident_text(const struct incident *i, const struct model *m)
+{
+	cJSON *o = incident_json(i, m);
+	char *line = o ? cJSON_PrintUnformatted(o) : NULL;
+
+	cJSON_Delete(o);
+	return line;
+}
+
 static int json_incident(struct sink *base, const struct incident *i, const struct model *m)
 {
 	struct line_sink *s = (struct line_sink *)base;
-	cJSON *o = incident_json(i, m);
-	char *line = o ? cJSON_PrintUnformatted(o) : NULL;
+	char *line = json_incident_text(i, m);
 	int err = -ENOMEM;
 
-	cJSON_Delete(o);
 	if (line) {
 		size_t len = strlen(line);
 

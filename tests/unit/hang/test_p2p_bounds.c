@@ -22,6 +22,7 @@
 static struct model m;
 static struct comm comm;
 static struct steps steps;
+static struct node node;
 static struct member members[RANKS], *by_rank[RANKS];
 static struct proc procs[RANKS];
 static struct p2p_seq pairs[RANKS][RANKS];
@@ -44,7 +45,7 @@ static int fresh(void **state)
 	m = (struct model){ .now_ns = NOW };
 	comm = (struct comm){ .nranks = RANKS, .n_seen = RANKS, .by_rank = by_rank };
 	for (int r = 0; r < RANKS; r++) {
-		procs[r] = (struct proc){ .rank = r, .steps = &steps, .members = &members[r] };
+		procs[r] = (struct proc){ .node = &node, .rank = r, .steps = &steps, .members = &members[r] };
 		members[r] = (struct member){ .comm = &comm, .proc = &procs[r], .rank = r, .from_init = true };
 		members[r].p2p = pairs[r];
 		members[r].n_p2p = RANKS;

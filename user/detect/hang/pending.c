@@ -340,10 +340,10 @@ static bool calls_seen(const struct comm *c)
 }
 
 /* How long the member has kept the first of its peers waiting, as far as is known: of one that is sampled beside peers
- * whose calls are seen, as of its newest sample. */
+ * whose calls are seen, or of whom another host reports, as of its newest sample. */
 static uint64_t waited_for_ns(const struct model *m, const struct member *mb, uint64_t since_ns)
 {
-	bool sampled = member_by_counters(mb) && !mb->proc->dead && calls_seen(mb->comm);
+	bool sampled = member_by_counters(mb) && !mb->proc->dead && (m->reported || calls_seen(mb->comm));
 	uint64_t known = sampled ? mb->samples.seen_ns : m->now_ns;
 
 	return known > since_ns ? known - since_ns : 0;

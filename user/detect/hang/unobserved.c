@@ -7,7 +7,8 @@
  * have gone on. Only one such rank: of two nothing shows which belongs where.
  *
  * Absent: on one host a rank without a process may as well be on another host. It is named where its neighbours by
- * local rank are here, or where it alone is missing. In a merge of several hosts' recordings it is unobserved.
+ * local rank are here, or where it alone is missing. In a merge of several hosts' recordings it is unobserved, and so
+ * is every rank of a host that has fallen silent.
  */
 #include "detect/hang/unobserved.h"
 
@@ -24,6 +25,7 @@
 #define ENCLOSED 0.85         /* ranks before and behind it are here */
 #define ALL_OTHERS 0.6        /* all others are here: another host would have one rank alone */
 #define UNOBSERVED 0.4
+#define PAUSE_NS 30000000000ull
 
 /* --- a rank whose memory cannot be read --- */
 
@@ -185,7 +187,7 @@ static uint8_t *ranks_look(const struct model *m, int nranks)
 	for (const struct proc *p = is ? m->procs : NULL; p; p = p->next) {
 		int rank = proc_rank(p);
 
-		if (p->is_child)
+		if (p->is_child || proc_unobserved(p))
 			continue;
 		if (rank >= 0 && rank < nranks)
 			is[rank] |= HAS_PROCESS;
@@ -201,9 +203,23 @@ static bool all_still(const struct model *m)
 {
 	for (const struct proc *p = m->procs; p; p = p->next)
 		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-			if (!mb->gone && mb->samples.counted && !counters_still_ns(mb))
+			if (!mb->gone && !proc_unobserved(p) && mb->samples.counted && !counters_still_ns(mb))
 				return false;
 	return true;
+}
+
+static bool is_seen(const struct comm *c, int rank)
+{
+	return c->by_rank[rank] && !proc_unobserved(c->by_rank[rank]->proc);
+}
+
+static int n_seen(const struct model *m, const struct comm *c)
+{
+	int n = 0;
+
+	for (int r = 0; m->reported && r < c->nranks; r++)
+		n += is_seen(c, r);
+	return m->reported ? n : c->n_seen;
 }
 
 /* Of several hosts' recordings. */
@@ -217,7 +233,7 @@ static uint64_t last_still_ns(const struct comm *c)
 	uint64_t since = 0, one;
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		one = counters_still_ns(mb);
+		one = proc_unobserved(mb->proc) ? 0 : counters_still_ns(mb);
 		since = one > since ? one : since;
 	}
 	return since;
@@ -235,7 +251,7 @@ static int missing_find(const struct model *m, const struct comm *c, struct abse
 		return -ENOMEM;
 	}
 	for (int r = 0; r < c->nranks; r++) {
-		a->is_missing[r] = !c->by_rank[r] && !(is[r] & HAS_PROCESS);
+		a->is_missing[r] = !is_seen(c, r) && !(is[r] & HAS_PROCESS);
 		if (!a->is_missing[r])
 			continue;
 		enclosed &= (is[r] & IS_ENCLOSED) != 0;
@@ -249,7 +265,8 @@ static int missing_find(const struct model *m, const struct comm *c, struct abse
 	return 0;
 }
 
-static struct finding *finding_of(const struct absent *a, enum finding_kind kind, struct finding_list *found)
+static struct finding *finding_of(const struct absent *a, enum finding_kind kind, int n_missing,
+				  struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
 
@@ -263,14 +280,14 @@ static struct finding *finding_of(const struct absent *a, enum finding_kind kind
 		if (a->is_missing[r])
 			finding_add_rank(f, r, 0);
 	finding_note(f, EVIDENCE_COMM_SIZE, a->comm->nranks);
-	finding_note(f, EVIDENCE_N_MISSING, a->comm->nranks - a->comm->n_seen);
+	finding_note(f, EVIDENCE_N_MISSING, n_missing);
 	return f;
 }
 
 static int gone_report(const struct model *m, const struct absent *a, struct finding_list *found)
 {
 	const struct comm *waits = a->n == 1 ? unread_comm(m) : NULL;
-	struct finding *f = finding_of(a, FINDING_HANG, found);
+	struct finding *f = finding_of(a, FINDING_HANG, a->comm->nranks - a->comm->n_seen, found);
 
 	if (!f)
 		return -ENOMEM;
@@ -293,7 +310,8 @@ static int gone_report(const struct model *m, const struct absent *a, struct fin
 /* All wait for them? Only the hosts that are not here know. */
 static int unobserved_report(const struct model *m, const struct absent *a, bool all_wait, struct finding_list *found)
 {
-	struct finding *f = finding_of(a, all_wait ? FINDING_HANG : FINDING_UNOBSERVED, found);
+	struct finding *f = finding_of(a, all_wait ? FINDING_HANG : FINDING_UNOBSERVED,
+				       a->comm->nranks - n_seen(m, a->comm), found);
 
 	if (!f)
 		return -ENOMEM;
@@ -315,6 +333,14 @@ static bool unsure_only(const struct wait_roots *waits)
 	return !waits->n_cycles;
 }
 
+/* A merge is asked for because a job hangs. Where hosts report all the time, all ranks may pause together. */
+static bool is_wait(const struct model *m, const struct comm *c)
+{
+	uint64_t since = last_still_ns(c);
+
+	return since && (!m->reported || m->now_ns > since + PAUSE_NS + comm_lag_limit_ns(m, c));
+}
+
 int absent_report(const struct model *m, struct wait_roots *waits, struct finding_list *found)
 {
 	const struct comm *c = world_of(m);
@@ -322,10 +348,10 @@ int absent_report(const struct model *m, struct wait_roots *waits, struct findin
 	bool all_wait;
 	int err;
 
-	if (!c || c->n_seen == c->nranks || !c->members || !c->members->samples.n)
+	if (!c || n_seen(m, c) == c->nranks || !c->members || !c->members->samples.n)
 		return 0;
 	err = missing_find(m, c, &a);
-	all_wait = unsure_only(waits) && all_still(m) && last_still_ns(c);
+	all_wait = unsure_only(waits) && all_still(m) && is_wait(m, c);
 	if (!err && a.n && (is_merge(m) || (all_wait && a.confidence))) {
 		waits->n_roots = all_wait ? 0 : waits->n_roots;
 		err = is_merge(m) ? unobserved_report(m, &a, all_wait, found) : gone_report(m, &a, found);

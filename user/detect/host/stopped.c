@@ -154,12 +154,17 @@ static void over_forget(struct stopped *s)
 		s->all[i].is_now = false;
 }
 
+static bool may_be_reported(const struct proc *p)
+{
+	return !p->dead && !p->is_child && !proc_unobserved(p) && (proc_rank(p) >= 0 || p->shared);
+}
+
 static int stopped_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	int err = 0;
 
 	for (const struct proc *p = m->procs; p && !err; p = p->next) {
-		uint64_t since = p->dead || p->is_child || (proc_rank(p) < 0 && !p->shared) ? 0 : stopped_since(p);
+		uint64_t since = may_be_reported(p) ? stopped_since(p) : 0;
 
 		if (since)
 			err = proc_tick(state, m, p, since, found);

@@ -127,7 +127,7 @@ static const struct task *special_task(const struct proc *p, enum activity *what
 
 bool rank_counts(const struct proc *p)
 {
-	return p->members || (!p->is_child && p->rank >= 0);
+	return !proc_unobserved(p) && (p->members || (!p->is_child && p->rank >= 0));
 }
 
 bool proc_gone_or_stopped(const struct proc *p)

@@ -26,7 +26,7 @@ struct rank_activity {
 	const struct task *task; /* the one that shows it: blocked, stopped, or the one that calls NCCL */
 };
 
-/* A rank, or what may be one: not its children. */
+/* A rank, or what may be one, on a host that reports: not its children. */
 bool rank_counts(const struct proc *p);
 /* Dead, or its main thread is stopped. */
 bool proc_gone_or_stopped(const struct proc *p);

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * memory_bus.c - see memory_bus.h.
+ */
+#include "tests/unit/cluster/memory_bus.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct memory_bus memory_bus;
+
+struct bus_cursor {
+	uint64_t next;
+};
+
+static int follow(struct bus *b, enum bus_stream stream, const char *token, uint64_t from, int past_s,
+		  struct bus_cursor **ret)
+{
+	(void)b;
+	(void)stream;
+	(void)token;
+	(void)past_s;
+	if (memory_bus.away)
+		return -ENOTCONN;
+	*ret = calloc(1, sizeof(**ret));
+	(*ret)->next = from ? from : 1;
+	return 0;
+}
+
+static int fetch(struct bus_cursor *c, int wait_ms, struct bus_message *ret)
+{
+	(void)wait_ms;
+	if (c->next > memory_bus.n_log)
+		return 0;
+	*ret = (struct bus_message){ .token = "job",
+				     .data = memory_bus.log[c->next - 1],
+				     .len = strlen(memory_bus.log[c->next - 1]),
+				     .seq = c->next };
+	c->next++;
+	return 1;
+}
+
+static void cursor_free(struct bus_cursor *c)
+{
+	free(c);
+}
+
+static int last(struct bus *b, const char *token, uint64_t *ret_seq)
+{
+	(void)b;
+	(void)token;
+	*ret_seq = memory_bus.n_log;
+	return memory_bus.away ? -ENOTCONN : 0;
+}
+
+static int append(struct bus *b, const char *token, const void *data, size_t len, uint64_t after, uint64_t *ret_seq)
+{
+	(void)b;
+	(void)token;
+	if (memory_bus.away)
+		return -ENOTCONN;
+	if (memory_bus.appends_lost)
+		return memory_bus.appends_lost--, -ETIMEDOUT;
+	if (after != memory_bus.n_log)
+		return -ESTALE;
+	memory_bus.log[memory_bus.n_log++] = strndup(data, len);
+	*ret_seq = memory_bus.n_log;
+	if (memory_bus.answers_lost)
+		return memory_bus.answers_lost--, -ETIMEDOUT;
+	return 0;
+}
+
+static int lease_read(struct bus *b, const char *token, char *value, size_t size, uint64_t *ret_revision)
+{
+	(void)b;
+	(void)token;
+	snprintf(value, size, "%s", memory_bus.lease);
+	*ret_revision = memory_bus.revision;
+	return memory_bus.away ? -ENOTCONN : 0;
+}
+
+static int lease_write(struct bus *b, const char *token, const char *value, uint64_t revision, uint64_t *ret_revision)
+{
+	(void)b;
+	(void)token;
+	if (memory_bus.away)
+		return -ENOTCONN;
+	if (revision != memory_bus.revision)
+		return -ESTALE;
+	snprintf(memory_bus.lease, sizeof(memory_bus.lease), "%s", value);
+	*ret_revision = ++memory_bus.revision;
+	return 0;
+}
+
+static const struct bus_class class = {
+	.follow = follow,
+	.fetch = fetch,
+	.cursor_free = cursor_free,
+	.last = last,
+	.append = append,
+	.lease_read = lease_read,
+	.lease_write = lease_write,
+};
+
+void memory_bus_begin(void)
+{
+	memory_bus = (struct memory_bus){ .base.class = &class };
+}
+
+void memory_bus_end(void)
+{
+	for (uint64_t i = 0; i < memory_bus.n_log; i++)
+		free(memory_bus.log[i]);
+	memory_bus.n_log = 0;
+}
+
+int memory_bus_count(const char *text)
+{
+	int n = 0;
+
+	for (uint64_t i = 0; i < memory_bus.n_log; i++)
+		n += strstr(memory_bus.log[i], text) != NULL;
+	return n;
+}

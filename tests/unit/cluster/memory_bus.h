@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * memory_bus.h - a bus of two streams and a table in this process, for tests: as the real one refuses, loses answers,
+ * is away.
+ */
+#ifndef RANKTRACE_TESTS_MEMORY_BUS_H
+#define RANKTRACE_TESTS_MEMORY_BUS_H
+
+#include <stdbool.h>
+
+#include "bus/bus.h"
+
+struct memory_bus {
+	struct bus base;
+	char *log[256]; /* entry n at n - 1: incidents of one job */
+	uint64_t n_log;
+	char lease[256];
+	uint64_t revision;
+	bool away;        /* every call fails */
+	int answers_lost; /* so many appends are stored, and not acknowledged */
+	int appends_lost; /* so many are neither */
+};
+
+extern struct memory_bus memory_bus;
+
+void memory_bus_begin(void);
+void memory_bus_end(void);
+/* How many entries of the log hold that text. */
+int memory_bus_count(const char *text);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * hub.c - see hub.h. Read turn() first. Time is that of the stream: what the server stamped on messages, so that every
+ * hub judges the same jobs at the same times; where no message comes, it goes on by this hub's clock.
+ */
+#include "hub/hub.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "hub/job.h"
+
+#define FETCH_MS 100
+#define TURN_NS 200000000ull /* of leases and of what is to be written */
+#define SAY_NS 60000000000ull
+#define JOB_QUIET_NS 120000000000ull /* then it is forgotten */
+#define JOBS_MAX 4096
+#define RETRY_NS 1000000000ull
+
+enum { REFUSED_FORGED = REPORT_FAULTS, REFUSED_KINDS };
+
+struct hub {
+	struct bus *bus;
+	const char *name;
+	struct bus_cursor *cursor;
+	struct hosts hosts;
+	struct hub_job *jobs;
+	size_t n_jobs;
+	uint64_t now_ns, now_mono_ns; /* of the stream; this hub's clock then */
+	uint64_t turn_ns, say_ns, follow_ns;
+	bool caught_up; /* the past that the stream holds was gone through */
+	uint64_t refused[REFUSED_KINDS], said[REFUSED_KINDS];
+	uint64_t n_reports, n_repeated;
+};
+
+/* --- reports --- */
+
+static void refused_say(struct hub *h)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (h->say_ns && now_ns - h->say_ns < SAY_NS)
+		return;
+	for (int i = 0; i < REFUSED_KINDS; i++) {
+		if (h->refused[i] == h->said[i])
+			continue;
+		log_warn("%" PRIu64 " reports were refused: %s", h->refused[i] - h->said[i],
+			 i == REFUSED_FORGED ? "published for a host by another name" : report_fault_text(i));
+		h->said[i] = h->refused[i];
+		h->say_ns = now_ns;
+	}
+}
+
+static struct hub_job *job_of(struct hub *h, const char *name, const Cluster__NodeReport *r)
+{
+	struct hub_job *j = h->jobs;
+
+	while (j && strcmp(j->name, name))
+		j = j->next;
+	if (j || h->n_jobs == JOBS_MAX)
+		return j;
+	j = hub_job_new(name, h->name, h->bus, r, h->now_ns);
+	if (!j)
+		return NULL;
+	j->next = h->jobs;
+	h->jobs = j;
+	h->n_jobs++;
+	return j;
+}
+
+static const char *job_name(const Cluster__Process *p)
+{
+	return p->job ? p->job : "";
+}
+
+static bool is_first_of_job(const Cluster__NodeReport *r, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (!strcmp(job_name(r->processes[k]), job_name(r->processes[i])))
+			return false;
+	return true;
+}
+
+/* Jobs of which this report says something; and those of which it says nothing any more, to see that. */
+static int jobs_feed(struct hub *h, const struct host *host, const Cluster__NodeReport *r)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < r->n_processes && !err; i++) {
+		struct hub_job *j = is_first_of_job(r, i) ? job_of(h, job_name(r->processes[i]), r) : NULL;
+
+		if (j)
+			err = hub_job_report(j, host, r, h->now_ns);
+	}
+	for (struct hub_job *j = h->jobs; j && !err; j = j->next)
+		if (j->report_ns != h->now_ns && fed_knows(&j->fed, host))
+			err = report_feed(&j->fed, j->pipeline, host, r, j->name);
+	return err;
+}
+
+static int report_take(struct hub *h, const struct bus_message *msg)
+{
+	Cluster__NodeReport *r;
+	enum report_fault fault = report_unpack(msg->data, msg->len, &r);
+	struct host *host = NULL;
+	struct host_message_id id;
+	enum host_message what;
+	int err = 0;
+
+	h->n_reports++;
+	if (fault) {
+		h->refused[fault]++;
+		return 0;
+	}
+	id = (struct host_message_id){ .token = msg->token,
+				       .name = r->host,
+				       .boot_id = r->boot_id,
+				       .agent = r->agent,
+				       .sequence = r->sequence,
+				       .made_ns = r->now_ns,
+				       .stored_ns = h->now_ns };
+	what = hosts_take(&h->hosts, &id, &host);
+	h->refused[REFUSED_FORGED] += what == HOST_FORGED;
+	h->n_repeated += what == HOST_REPEATED;
+	if (what == HOST_NEW)
+		err = jobs_feed(h, host, r);
+	report_free(r);
+	return what == HOST_NO_MEMORY ? -ENOMEM : err;
+}
+
+/* --- time --- */
+
+static void time_set(struct hub *h, uint64_t stored_ns)
+{
+	h->now_ns = stored_ns > h->now_ns ? stored_ns : h->now_ns + 1;
+	h->now_mono_ns = clock_monotonic_ns();
+}
+
+/* No message came: it goes on all the same, or a silent host would never be one. */
+static void time_pass(struct hub *h)
+{
+	uint64_t mono_ns = clock_monotonic_ns();
+
+	if (!h->now_ns)
+		return;
+	h->now_ns += mono_ns - h->now_mono_ns;
+	h->now_mono_ns = mono_ns;
+}
+
+static int ticks(struct hub *h)
+{
+	int err = 0;
+
+	for (struct hub_job *j = h->jobs; j && !err; j = j->next)
+		err = hub_job_ticks(j, &h->hosts, h->now_ns);
+	return err;
+}
+
+/* --- jobs --- */
+
+static void job_forget(struct hub *h, struct hub_job **at)
+{
+	struct hub_job *j = *at;
+
+	*at = j->next;
+	h->n_jobs--;
+	hub_job_give_up(j);
+	hub_job_free(j);
+}
+
+static void jobs_turn(struct hub *h)
+{
+	uint64_t mono_ns = clock_monotonic_ns();
+
+	if (mono_ns - h->turn_ns < TURN_NS || !h->caught_up)
+		return;
+	h->turn_ns = mono_ns;
+	for (struct hub_job **at = &h->jobs; *at;) {
+		hub_job_turn(*at, mono_ns);
+		if (h->now_ns > (*at)->report_ns + JOB_QUIET_NS && !(*at)->incidents)
+			job_forget(h, at);
+		else
+			at = &(*at)->next;
+	}
+	refused_say(h);
+}
+
+/* --- the loop --- */
+
+static int follow(struct hub *h)
+{
+	uint64_t mono_ns = clock_monotonic_ns();
+	int err;
+
+	if (h->follow_ns && mono_ns - h->follow_ns < RETRY_NS)
+		return 0;
+	h->follow_ns = mono_ns;
+	err = h->bus->class->follow(h->bus, BUS_REPORTS, NULL, 0, BUS_KEPT_S, &h->cursor);
+	return err == -ENOMEM ? err : 0;
+}
+
+/* Reports that were gone through before are known by their numbers. */
+static void follow_again(struct hub *h, int err)
+{
+	log_warn("reading reports: %s; beginning anew", strerror(-err));
+	h->bus->class->cursor_free(h->cursor);
+	h->cursor = NULL;
+}
+
+static int message_take(struct hub *h)
+{
+	struct bus_message msg;
+	int n = h->cursor ? h->bus->class->fetch(h->cursor, FETCH_MS, &msg) : 0, err = 0;
+
+	if (n < 0)
+		follow_again(h, n);
+	if (n != 1) {
+		h->caught_up |= h->cursor != NULL;
+		time_pass(h);
+		return 0;
+	}
+	time_set(h, (uint64_t)msg.stored_ns);
+	err = report_take(h, &msg);
+	h->caught_up |= !msg.n_behind;
+	return err;
+}
+
+static int turn(struct hub *h)
+{
+	int err = h->cursor ? 0 : follow(h);
+
+	err = err ? err : message_take(h);
+	err = err ? err : ticks(h);
+	jobs_turn(h);
+	return err;
+}
+
+static void hub_end(struct hub *h)
+{
+	while (h->jobs)
+		job_forget(h, &h->jobs);
+	if (h->cursor)
+		h->bus->class->cursor_free(h->cursor);
+	h->say_ns = 0;
+	refused_say(h);
+	log_info("%" PRIu64 " reports of %zu hosts (%" PRIu64 " of them more than once)", h->n_reports, h->hosts.n,
+		 h->n_repeated);
+	hosts_free(&h->hosts);
+}
+
+int hub_run(struct bus *b, const char *name, const volatile sig_atomic_t *stop)
+{
+	struct hub h = { .bus = b, .name = name };
+	int err = 0;
+
+	while (!*stop && !err)
+		err = turn(&h);
+	hub_end(&h);
+	return err;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * job.c - see job.h. What the pipeline opens, changes, closes is noted, and written in order when it can be: a bus that
+ * is away costs time and no incident.
+ */
+#include "hub/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "hub/job_incidents.h"
+#include "record.h"
+#include "schemas/collector.h"
+
+#define SETTLE_EVERY_NS 1000000000ull
+#define DEFAULT_HANG_NS 1500000000ull
+#define DEFAULT_BUSY_NS 90000000000ull
+#define DSTATE_NS 5000000000ull
+
+static struct wire_hdr own_hdr(size_t size, uint8_t kind, uint64_t now_ns)
+{
+	return (struct wire_hdr){ .size = size, .tracer = WIRE_COLLECTOR, .kind = kind, .ts_ns = now_ns };
+}
+
+/* The hub's axis is the server's wall clock: what people are shown is that. */
+static int start_feed(struct hub_job *j, const Cluster__NodeReport *limits, uint64_t now_ns)
+{
+	union {
+		struct record_start f;
+		char bytes[sizeof(struct record_start) + 80];
+	} u = {};
+
+	u.f.hdr = own_hdr(sizeof(u.f), RECORD_START, now_ns);
+	u.f.dstate_limit_ns = DSTATE_NS;
+	u.f.hang_floor_ns = limits->has_hang_limit_ns ? limits->hang_limit_ns : DEFAULT_HANG_NS;
+	u.f.busy_limit_ns = limits->has_busy_limit_ns ? limits->busy_limit_ns : DEFAULT_BUSY_NS;
+	u.f.version = WIRE_VERSION;
+	u.f.host_len = record_text_put(&u.f.hdr, sizeof(u) - 8, j->log.hub);
+	record_pad(&u.f.hdr);
+	return pipeline_feed(j->pipeline, &u.f.hdr);
+}
+
+static bool parts_make(struct hub_job *j, const char *name, const char *hub)
+{
+	struct sink *s;
+
+	j->name = strdup(name);
+	j->pipeline = pipeline_new();
+	s = job_incidents_sink(j);
+	if (s && (!j->pipeline || pipeline_add_listener(j->pipeline, s))) {
+		free(s);
+		s = NULL;
+	}
+	bus_token(name, j->lease.token);
+	memcpy(j->log.token, j->lease.token, sizeof(j->log.token));
+	snprintf(j->log.hub, sizeof(j->log.hub), "%s", hub);
+	return j->name && j->pipeline && s;
+}
+
+struct hub_job *hub_job_new(const char *name, const char *hub, struct bus *b, const Cluster__NodeReport *limits,
+			    uint64_t now_ns)
+{
+	struct hub_job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->bus = b;
+	j->tick_ns = j->settle_ns = j->report_ns = now_ns;
+	if (parts_make(j, name, hub) && !start_feed(j, limits, now_ns))
+		return j;
+	hub_job_free(j);
+	return NULL;
+}
+
+void hub_job_free(struct hub_job *j)
+{
+	if (!j)
+		return;
+	pipeline_free(j->pipeline);
+	job_incidents_free(j);
+	incident_log_free(&j->log);
+	fed_free(&j->fed);
+	free(j->name);
+	free(j);
+}
+
+int hub_job_report(struct hub_job *j, const struct host *h, const Cluster__NodeReport *r, uint64_t now_ns)
+{
+	j->report_ns = now_ns;
+	return report_feed(&j->fed, j->pipeline, h, r, j->name);
+}
+
+/* --- ticks --- */
+
+static int hosts_judge(struct hub_job *j, const struct hosts *hosts, uint64_t now_ns)
+{
+	int err = 0;
+
+	for (const struct host *h = hosts->all; h && !err; h = h->hh.next)
+		err = host_heard_feed(&j->fed, j->pipeline, h, now_ns > h->at_ns + HOSTS_SILENT_NS);
+	return err;
+}
+
+int hub_job_ticks(struct hub_job *j, const struct hosts *hosts, uint64_t now_ns)
+{
+	struct record_tick tick = { .hdr = own_hdr(sizeof(tick), RECORD_TICK, now_ns) };
+	int err;
+
+	if (now_ns < j->tick_ns + JOB_TICK_NS)
+		return 0;
+	j->tick_ns = now_ns;
+	err = hosts_judge(j, hosts, now_ns);
+	if (!err && now_ns >= j->settle_ns + SETTLE_EVERY_NS) {
+		j->settle_ns = now_ns;
+		err = fed_settle(&j->fed, j->pipeline);
+	}
+	return err ? err : pipeline_feed(j->pipeline, &tick.hdr);
+}
+
+/* --- the bus --- */
+
+static const char *shown(const struct hub_job *j)
+{
+	return *j->name ? j->name : "(no name)";
+}
+
+static void job_lose(struct hub_job *j, const char *why)
+{
+	log_warn("job %s: %s: another hub has it, this one is a standby now", shown(j), why);
+	j->taken = j->lease.mine = false;
+	j->lease.changed_ns = 0; /* its revision is another one now */
+	job_incidents_lost(j);
+}
+
+static void job_take(struct hub_job *j)
+{
+	int err = incident_log_take(&j->log, j->bus);
+
+	if (err == -ESTALE) {
+		job_lose(j, "its log was taken over at the same time");
+		return;
+	}
+	if (err)
+		return; /* next turn */
+	j->taken = true;
+	j->taken_ns = j->tick_ns;
+	log_info("job %s: this hub has it (lease %llu)", shown(j), (unsigned long long)j->lease.revision);
+	job_incidents_taken(j);
+}
+
+void hub_job_turn(struct hub_job *j, uint64_t mono_ns)
+{
+	if (j->taken && job_incidents_write(j) == -ESTALE)
+		job_lose(j, "what it wrote into the log of incidents was refused");
+	if (lease_turn(&j->lease, j->bus, j->log.hub, mono_ns) == LEASE_LOST && j->taken)
+		job_lose(j, "its lease was lost");
+	if (j->lease.mine && !j->taken)
+		job_take(j);
+}
+
+void hub_job_give_up(struct hub_job *j)
+{
+	if (j->taken)
+		job_incidents_write(j);
+	lease_give_up(&j->lease, j->bus);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * job.h - one job, or all of a name, in one pipeline that is fed by all its hosts, and whose incidents are written
+ * while the job is this hub's. It is judged in any case: who takes over knows what there is to know.
+ */
+#ifndef RANKTRACE_HUB_JOB_H
+#define RANKTRACE_HUB_JOB_H
+
+#include "hub/incident_log.h"
+#include "hub/lease.h"
+#include "hub/report_records.h"
+
+#define JOB_TICK_NS 500000000ull /* of the detectors, on the hub's axis */
+
+struct job_incident;
+
+struct hub_job {
+	char *name; /* the launcher's; "" none */
+	struct bus *bus;
+	struct pipeline *pipeline;
+	struct fed fed;
+	struct lease lease;
+	struct incident_log log;
+	struct job_incident *incidents; /* that are open, and those that are to be written as closed */
+	bool taken;                     /* the lease is ours, and the log says so */
+	uint64_t taken_ns;              /* on the hub's axis */
+	uint64_t tick_ns, settle_ns, report_ns;
+	struct hub_job *next;
+};
+
+/* NULL: no memory. `hub`: who we are. `limits`: the report that it begins with. */
+struct hub_job *hub_job_new(const char *name, const char *hub, struct bus *b, const Cluster__NodeReport *limits,
+			    uint64_t now_ns);
+void hub_job_free(struct hub_job *j);
+
+/* Each of these 0 or -ENOMEM. `now_ns`: on the hub's axis. */
+int hub_job_report(struct hub_job *j, const struct host *h, const Cluster__NodeReport *r, uint64_t now_ns);
+int hub_job_ticks(struct hub_job *j, const struct hosts *hosts, uint64_t now_ns);
+/* Lease, and what is still to be written; `mono_ns`: this hub's clock. */
+void hub_job_turn(struct hub_job *j, uint64_t mono_ns);
+void hub_job_give_up(struct hub_job *j);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lease.c - see lease.h. Expiry is a length of time on the clock of the one that waits: no hub's clock is compared with
+ * another's. The server does not say that a key is old (2.9), so those that wait ask.
+ */
+#include "hub/lease.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define FREE "free"
+
+static enum lease_change renew(struct lease *l, struct bus *b, const char *value, uint64_t now_ns)
+{
+	int err;
+
+	if (now_ns - l->asked_ns < LEASE_RENEW_NS)
+		return LEASE_SAME;
+	l->asked_ns = now_ns;
+	err = b->class->lease_write(b, l->token, value, l->revision, &l->revision);
+	if (!err)
+		l->changed_ns = now_ns;
+	else if (err == -ESTALE || now_ns - l->changed_ns > LEASE_EXPIRES_NS)
+		l->mine = false;
+	if (!l->mine)
+		l->changed_ns = now_ns; /* it is another's from now on, or may be */
+	return l->mine ? LEASE_SAME : LEASE_LOST;
+}
+
+/* It may be taken: there was none, it was given up, or its owner did not renew it. */
+static bool is_free(struct lease *l, const char *value, uint64_t revision, uint64_t now_ns)
+{
+	if (revision != l->revision || !l->changed_ns) {
+		l->revision = revision;
+		l->changed_ns = now_ns;
+	}
+	return revision == BUS_NO_REVISION || !strcmp(value, FREE) || now_ns - l->changed_ns > LEASE_EXPIRES_NS;
+}
+
+static enum lease_change take(struct lease *l, struct bus *b, const char *value, uint64_t now_ns)
+{
+	char seen[256];
+	uint64_t revision;
+
+	if (l->asked_ns && now_ns - l->asked_ns < LEASE_POLL_NS)
+		return LEASE_SAME;
+	l->asked_ns = now_ns;
+	if (b->class->lease_read(b, l->token, seen, sizeof(seen), &revision) || !is_free(l, seen, revision, now_ns) ||
+	    b->class->lease_write(b, l->token, value, revision, &l->revision))
+		return LEASE_SAME;
+	l->mine = true;
+	l->changed_ns = now_ns;
+	return LEASE_TAKEN;
+}
+
+enum lease_change lease_turn(struct lease *l, struct bus *b, const char *value, uint64_t now_ns)
+{
+	return l->mine ? renew(l, b, value, now_ns) : take(l, b, value, now_ns);
+}
+
+void lease_give_up(struct lease *l, struct bus *b)
+{
+	if (l->mine)
+		b->class->lease_write(b, l->token, FREE, l->revision, &l->revision);
+	l->mine = false;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * record_feed.h - shared by report_records.c (processes, communicators) and thread_records.c.
+ */
+#ifndef RANKTRACE_HUB_RECORD_FEED_H
+#define RANKTRACE_HUB_RECORD_FEED_H
+
+#include "base/keyed.h"
+#include "cluster/report.h"
+#include "hub/hosts.h"
+#include "pipeline/pipeline.h"
+#include "record.h"
+
+struct feed_to { /* where one report goes */
+	struct pipeline *pipeline;
+	const struct host *host;
+	uint64_t now_raw_ns; /* when it was made, on the host's clock */
+};
+
+/* Of the collector, at the time of the report. */
+static inline struct wire_hdr record_hdr(const struct feed_to *to, uint8_t kind, size_t size, uint32_t pid)
+{
+	return (struct wire_hdr){
+		.size = size, .tracer = WIRE_COLLECTOR, .kind = kind, .tgid = pid, .tid = pid, .ts_ns = to->host->at_ns
+	};
+}
+
+/* An age of the report as a time on the hub's axis; 0: before the host's clock began. */
+static inline uint64_t feed_time(const struct feed_to *to, uint64_t age_ns)
+{
+	return age_ns < to->now_raw_ns ? host_time(to->host, to->now_raw_ns - age_ns) : 0;
+}
+
+/* thread_records.c. `fed`: what was given of threads, by host and thread. 0 or -ENOMEM. */
+int threads_feed(struct keyed_table *fed, const struct feed_to *to, const Cluster__Process *p);
+
+#endif
