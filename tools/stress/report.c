@@ -149,9 +149,9 @@ static void rate_print(const struct stress_gpu *gpu, int measure)
 	if (measure < N_NUMBERS)
 		printf("; %llu results compared, row sums within %.2g of their bound",
 		       (unsigned long long)gpu->checked[measure], gpu->checksum_share[measure]);
-	else /* lint: a measure is below N_MEASURES */
+	else
 		printf("; %.1f GiB, %.1f GiB read", gpu->memory_bytes / 1073741824.0,
-		       gpu->checked[measure] / 1073741824.0);
+		       gpu->checked[measure] / 1073741824.0); /* lint: a measure is below N_MEASURES */
 	if (series_trend(&gpu->series[measure], &trend))
 		printf("; %+.1f %% over the run", 100 * trend);
 	printf("\n");

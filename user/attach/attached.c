@@ -56,12 +56,12 @@ int attached_add(struct loader *l, struct attached *a)
 static void attached_remove(struct loader *l, struct attached *a)
 {
 	struct proc_links *p = links_find(l, a->tgid);
-	struct attached **at = &p->first; /* lint: it was added, so its process has one */
+	struct attached **at = &p->first;
 
 	while (*at != a)
 		at = &(*at)->next_of_proc;
 	*at = a->next_of_proc;
-	if (!p->first) {
+	if (!p->first) { /* lint: it was added, so its process has one */
 		HASH_DEL(l->proc_links, p);
 		free(p);
 	}
