@@ -26,7 +26,7 @@ BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) $(PLACE) -I$(VMLI
 
 BPF_SRC := $(wildcard tracers/*/*.bpf.c)
 BPF_OBJ := $(BPF_SRC:%.bpf.c=$(O)/bpf/%.bpf.o)
-SKEL := $(foreach s,$(BPF_SRC),$(O)/gen/$(notdir $(s:%.bpf.c=%.skel.h)))
+SKEL := $(foreach s,$(BPF_SRC),$(O)/gen/$(notdir $(s:%.bpf.c=%.skel.h))) $(O)/gen/gen_report.h
 SRC := $(shell find user tools/stress -name '*.c' | sort) $(filter-out %.bpf.c,$(wildcard tracers/*/*.c))
 PROTO := $(O)/gen/cluster.pb-c.c # messages between agents and hub: schemas/cluster.proto
 OBJ := $(SRC:%.c=$(O)/obj/%.o) $(O)/obj/gen/cluster.pb-c.o

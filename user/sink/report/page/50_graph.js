@@ -57,7 +57,7 @@ function edge(a, b, label) {
   const mid = (y1 + y2) / 2;
   return svg("g", {}, svg("path", { d: `M${ax} ${y1}C${ax} ${mid} ${bx} ${mid} ${bx} ${y2}`,
     "marker-end": "url(#tip)" }),
-    svg("text", { class: "label", x: (ax + bx) / 2 + 9, y: mid + 4 }, label));
+    svg("text", { class: "label", x: ax + 9, y: up ? y1 - 9 : y1 + 18 }, label));
 }
 
 function drawing(g, title) {
