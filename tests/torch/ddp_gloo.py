@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of a DDP job over gloo that writes down when each of its phases began and ended, as its own clock says.
 
-ddp_gloo.py LOG STEPS WORKERS SEED RANGES, RANK and so on in the environment; RANGES: of the script's own in each step. PyTorch 1.13's record_function calls an older
-function than 2.0 to 2.11 do; here it enters ranges as those do, in the same places."""
+ddp_gloo.py LOG STEPS WORKERS SEED RANGES, with RANK and so on in the environment; RANGES: of the script's own in each
+step. PyTorch 1.13's record_function calls an older function than 2.0 to 2.11 do; here it enters ranges as those do, in
+the same places."""
 import json
 import os
 import random

@@ -45,8 +45,8 @@ def under_record(folder, workers, steps, ranges=1, options=()):
     """ranktrace starts the job."""
     argvs, env = ranks_start(folder, workers, steps, ranges)
     shell = "".join(f"RANK={r} LOCAL_RANK={r} {' '.join(argv)} & " for r, argv in enumerate(argvs)) + "wait"
-    out = subprocess.run([job.RANKTRACE, "record", "-v", *options, "-o", f"{folder}/f.rtr", "-o", f"{folder}/f.pftrace", "--",
-                          "sh", "-c", shell], env=env, capture_output=True, text=True, timeout=120)
+    out = subprocess.run([job.RANKTRACE, "record", "-v", *options, "-o", f"{folder}/f.rtr", "-o",
+                          f"{folder}/f.pftrace", "--", "sh", "-c", shell], env=env, capture_output=True, text=True, timeout=120)
     job.check(out.returncode == 0, f"record ended with {out.returncode}: {out.stderr}")
     return out.stderr
 
@@ -171,8 +171,8 @@ def ranges_go(folder):
         job.check(after[BACKWARD] > 10 and after[DDP_FORWARD] > 10, f"backward and DDP went, too: {after}")
         late = [s for s in replayed(folder) if s["pid"] == pid and s["begin_ns"] > ts]
         job.check(not late, f"steps without ranges: {late[:1]}")
-    print(f"many ranges: gone {', '.join(f'{(ts - marks[pid][0][0]) / 1e9:.1f} s' for pid, ts in gone.items())} after the "
-          "first mark")
+    took = ", ".join(f"{(ts - marks[pid][0][0]) / 1e9:.1f} s" for pid, ts in gone.items())
+    print(f"many ranges: gone {took} after the first mark")
 
 
 timeline_check(case("started", under_record, 0, STEPS, True))
