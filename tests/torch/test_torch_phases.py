@@ -45,8 +45,9 @@ def under_record(folder, workers, steps, ranges=1, options=()):
     """ranktrace starts the job."""
     argvs, env = ranks_start(folder, workers, steps, ranges)
     shell = "".join(f"RANK={r} LOCAL_RANK={r} {' '.join(argv)} & " for r, argv in enumerate(argvs)) + "wait"
-    out = subprocess.run([job.RANKTRACE, "record", "-v", *options, "-o", f"{folder}/f.rtr", "-o",
-                          f"{folder}/f.pftrace", "--", "sh", "-c", shell], env=env, capture_output=True, text=True, timeout=120)
+    argv = [job.RANKTRACE, "record", "-v", *options, "-o", f"{folder}/f.rtr", "-o", f"{folder}/f.pftrace", "--", "sh",
+            "-c", shell]
+    out = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120)
     job.check(out.returncode == 0, f"record ended with {out.returncode}: {out.stderr}")
     return out.stderr
 
