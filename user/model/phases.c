@@ -286,13 +286,21 @@ static bool is_training(struct phases *f, const struct event *e)
 	return f->tid == e->tid;
 }
 
+/* Of probes on their way out: they go one after the other, and what some still show is not the whole. */
+static bool is_shed(const struct proc *p, const struct event *e)
+{
+	bool of_range = e->torch.what == TORCH_RANGE_BEGIN || e->torch.what == TORCH_RANGE_END;
+
+	return p->shed >> (of_range ? PROBES_RANGES : PROBES_CALLS) & 1;
+}
+
 int phases_apply(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 
 	if (!p || !phases_get(p))
 		return -ENOMEM;
-	if (p->p.is_child || !is_training(p->phases, e))
+	if (p->p.is_child || is_shed(&p->p, e) || !is_training(p->phases, e))
 		return 0;
 	p->p.has_phases = true;
 	unended_end(p->phases, e);

@@ -360,6 +360,8 @@ static void probes_went(void **state)
 	step();
 	step();
 	apply(&e);
+	for (int i = 0; i < 3; i++) /* links close one after the other */
+		step();
 	e.budget.what = BUDGET_BACK;
 	e.budget.shed = 0;
 	apply(&e);
