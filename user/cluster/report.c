@@ -12,19 +12,21 @@
 /* --- memory of one message: behind the root, which is the first that is asked for --- */
 
 struct arena {
-	size_t used;
+	size_t used, size;
 	char *bytes;
+	bool full;
 };
 
 static void *arena_alloc(void *of, size_t size)
 {
 	struct arena *a = of;
-	size_t at = a->used;
+	size_t at = a->used, end = at + ((size + 15) & ~(size_t)15);
 
-	if (size > REPORT_MEMORY_MAX - at)
+	if (size > a->size || end > a->size) {
+		a->full = true;
 		return NULL;
-	a->used = at + ((size + 15) & ~(size_t)15);
-	a->used = a->used > REPORT_MEMORY_MAX ? REPORT_MEMORY_MAX : a->used;
+	}
+	a->used = end;
 	return a->bytes + at;
 }
 
@@ -150,15 +152,16 @@ static enum report_fault report_judge(const Cluster__NodeReport *r)
 
 enum report_fault report_unpack(const void *data, size_t len, Cluster__NodeReport **ret)
 {
-	struct arena a = { .bytes = len <= REPORT_BYTES_MAX ? malloc(REPORT_MEMORY_MAX) : NULL };
+	struct arena a = { .size = REPORT_MEMORY_LEAST + REPORT_MEMORY_TIMES * len };
 	ProtobufCAllocator allocator = { arena_alloc, arena_free, &a };
 	enum report_fault fault;
 
 	*ret = NULL;
+	a.bytes = len <= REPORT_BYTES_MAX ? malloc(a.size) : NULL;
 	if (!a.bytes)
 		return REPORT_OVERSIZED;
 	*ret = cluster__node_report__unpack(&allocator, len, data);
-	fault = *ret ? report_judge(*ret) : a.used > REPORT_MEMORY_MAX / 2 ? REPORT_OVERSIZED : REPORT_MALFORMED;
+	fault = *ret ? report_judge(*ret) : a.full ? REPORT_OVERSIZED : REPORT_MALFORMED;
 	if (fault) {
 		free(a.bytes);
 		*ret = NULL;

@@ -12,10 +12,11 @@
 #include "cluster.pb-c.h"
 
 #define REPORT_VERSION 1
-#define REPORT_BYTES_MAX 131072u     /* of a message; a node of 8 ranks has 5 KB */
-#define REPORT_MEMORY_MAX (8u << 20) /* unpacked */
-#define REPORT_PROCESSES_MAX 1024u   /* also of all threads of one, of all communicators of one */
-#define REPORT_RANKS_MAX (1u << 20)  /* no communicator is larger: tables are made by its size */
+#define REPORT_BYTES_MAX 131072u   /* of a message; a node of 8 ranks has 5 KB */
+#define REPORT_MEMORY_LEAST 65536u /* unpacked; and so many times the bytes of the message */
+#define REPORT_MEMORY_TIMES 64u
+#define REPORT_PROCESSES_MAX 1024u  /* also of all threads of one, of all communicators of one */
+#define REPORT_RANKS_MAX (1u << 20) /* no communicator is larger: tables are made by its size */
 #define REPORT_TEXT_MAX 4096u
 #define REPORT_AGE_MAX_NS (1ull << 62)
 

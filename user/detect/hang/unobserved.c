@@ -26,6 +26,7 @@
 #define ALL_OTHERS 0.6        /* all others are here: another host would have one rank alone */
 #define UNOBSERVED 0.4
 #define PAUSE_NS 30000000000ull
+#define BEGIN_NS 10000000000ull /* agents are started one after another */
 
 /* --- a rank whose memory cannot be read --- */
 
@@ -333,6 +334,11 @@ static bool unsure_only(const struct wait_roots *waits)
 	return !waits->n_cycles;
 }
 
+static bool may_come_yet(const struct model *m, const struct comm *c)
+{
+	return m->reported && m->now_ns < c->first_ns + BEGIN_NS;
+}
+
 /* A merge is asked for because a job hangs. Where hosts report all the time, all ranks may pause together. */
 static bool is_wait(const struct model *m, const struct comm *c)
 {
@@ -348,7 +354,7 @@ int absent_report(const struct model *m, struct wait_roots *waits, struct findin
 	bool all_wait;
 	int err;
 
-	if (!c || n_seen(m, c) == c->nranks || !c->members || !c->members->samples.n)
+	if (!c || may_come_yet(m, c) || n_seen(m, c) == c->nranks || !c->members || !c->members->samples.n)
 		return 0;
 	err = missing_find(m, c, &a);
 	all_wait = unsure_only(waits) && all_still(m) && is_wait(m, c);
