@@ -316,6 +316,18 @@ static void ranks_that_wait_for_a_silent_host_name_no_root(void **state)
 	assert_true(memory_bus_count("\"cause\":\"no_host_told\"") > 0);
 }
 
+/* It was late by less than a second when its host was last heard: for longer, as far as is known, it never was. */
+static void who_was_last_heard_a_little_late_is_no_root(void **state)
+{
+	(void)state;
+	seconds(30, RANKS);
+	rank_3_sleeps();
+	second(0);
+	reports[1] = false;
+	seconds(20, 0);
+	assert_int_equal(memory_bus_count("missing_enter"), 0);
+}
+
 /* One on the host that is seen does not come: it is named, and the silent ones are not. */
 static void a_root_beside_a_silent_host(void **state)
 {
@@ -441,11 +453,17 @@ static void a_bus_that_is_away_loses_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(a_job_that_goes_on_has_none),           CASE(who_does_not_come_is_named_over_hosts),
-		CASE(a_silent_host_is_unobserved),           CASE(ranks_that_wait_for_a_silent_host_name_no_root),
-		CASE(a_root_beside_a_silent_host),           CASE(a_process_that_is_listed_no_more_is_dead),
-		CASE(a_hub_that_takes_over_goes_on_with_it), CASE(what_opens_between_two_hubs_is_written),
-		CASE(a_hub_that_was_stopped_writes_no_more), CASE(what_ended_between_two_hubs_is_closed),
+		CASE(a_job_that_goes_on_has_none),
+		CASE(who_does_not_come_is_named_over_hosts),
+		CASE(a_silent_host_is_unobserved),
+		CASE(ranks_that_wait_for_a_silent_host_name_no_root),
+		CASE(a_root_beside_a_silent_host),
+		CASE(who_was_last_heard_a_little_late_is_no_root),
+		CASE(a_process_that_is_listed_no_more_is_dead),
+		CASE(a_hub_that_takes_over_goes_on_with_it),
+		CASE(what_opens_between_two_hubs_is_written),
+		CASE(a_hub_that_was_stopped_writes_no_more),
+		CASE(what_ended_between_two_hubs_is_closed),
 		CASE(a_bus_that_is_away_loses_nothing),
 	};
 
