@@ -60,6 +60,7 @@ ALLOWED = {
     "user/autopsy": ["*"],
     "user/hub": ["*"],
     "user/cmd": ["*"],
+    "user/cmd/ps": ["*"],
     "user/doctor": ["*"],
     "tools/stress": ["user/base", "tools/stress/lib", "tools/stress/kernels"],
     "tools/stress/lib": [],

@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "cmd/foreign.h"
+#include "base/foreign.h"
 #include "cmd/help.h"
 #include "command.h"
 #include "source.h"
-#include "cmd/ps_kernel.h"
-#include "cmd/ps_ranks.h"
-#include "cmd/ps_stacks.h"
+#include "cmd/ps/ps_kernel.h"
+#include "cmd/ps/ps_ranks.h"
+#include "cmd/ps/ps_stacks.h"
 #include "session/targets.h"
 #include "inspect/discover/discover.h"
 #include "inspect/discover/launch_env.h"

@@ -22,7 +22,7 @@
 #include "cmd/watch_reload.h"
 #include "command.h"
 #include "session/args.h"
-#include "session/phases.h"
+#include "session/parts/phases.h"
 
 #define RAISE_S 60
 #define RAISE_MAX_S 3600

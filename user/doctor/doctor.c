@@ -13,7 +13,7 @@
 
 #include "attach/kernel.h"
 #include "base/log.h"
-#include "cmd/foreign.h"
+#include "base/foreign.h"
 #include "cmd/help.h"
 #include "command.h"
 #include "doctor/checks.h"

@@ -3,8 +3,7 @@
  * model.h - the job as the events show it: ranks, communicators, operations, steps. Pure: no I/O, no clock, no
  * globals; time is the events' own. One way in (model_apply), read-only views out. Bounded: operations beyond
  * MODEL_OPS_KEPT per member, or beyond the process' share of what all may keep, are dropped, oldest first, after they
- * were handed out by model_next_ended(); the newest of a member always stays. Of a process MODEL_MEMBERS_MAX
- * communicators are kept; what it says of more is counted, and else ignored. Dead processes and communicators without
+ * were handed out by model_next_ended(); the newest of a member always stays. Dead processes and communicators without
  * a living member are freed after a minute, at a tick (reap.c): keep no pointer to one from tick to tick.
  *
  * Sequence numbers: the five collectives NCCL counts share one sequence per communicator; AlltoAll, Gather and
@@ -27,8 +26,8 @@
 #include "model/phases.h"
 
 #define MODEL_OPS_KEPT 4096
-#define MODEL_MEMBERS_MAX 1024 /* communicators of one process, those that are over and not forgotten yet included */
-#define COMM_WARMUP_OPS 5      /* and the iterations of a member are known; or */
+#define MODEL_MEMBERS_MAX 1024 /* communicators of one process, those that are over included; more are only counted */
+#define COMM_WARMUP_OPS 5      /* and the iterations of a member are known; or so many: */
 #define COMM_WARMUP_OPS_MAX 1000
 #define COMM_WARMUP_OPS_SHARED 100 /* the same of processes of several ranks: those have no iterations of their own */
 #define COMM_WARMUP_NS 30000000000ull
@@ -292,13 +291,12 @@ struct model {           /* read by detectors and sinks as const */
 	struct proc *procs, **procs_tail;
 	struct comm *comms, **comms_tail;
 	struct comm_init *comm_inits;
-	uint64_t lost;         /* records, of all classes */
-	uint64_t last_loss_ns; /* of a class that verdicts rest on (not LOSS_BULK) */
-	uint64_t n_events, n_ops, n_ops_ended;
-	size_t n_procs, n_members, n_comms; /* kept now, the dead included */
-	uint64_t n_refused;                 /* of all processes, also those that are forgotten */
-	bool stopped;                       /* EV_STOP seen */
-	struct known_phases known_phases;   /* what earlier sessions learnt of pauses */
+	uint64_t lost;                                    /* records, of all classes */
+	uint64_t last_loss_ns;                            /* of a class that verdicts rest on (not LOSS_BULK) */
+	uint64_t n_events, n_ops, n_ops_ended, n_refused; /* n_refused: as in procs, the forgotten included */
+	size_t n_procs, n_members, n_comms;               /* kept now, the dead included */
+	bool stopped;                                     /* EV_STOP seen */
+	struct known_phases known_phases;                 /* what earlier sessions learnt of pauses */
 	struct qps qps;
 	struct tcp_connections tcp; /* RDMA queue pairs, TCP connections of the traced processes */
 	struct model_state *state;  /* private: hash tables, op queue */
@@ -313,11 +311,10 @@ static inline struct node *model_node(const struct model *m, uint32_t number)
 /* The next one that is known: NULL before the first and after the last. */
 static inline struct node *model_next_node(const struct model *m, const struct node *last)
 {
-	uint32_t i = last ? last->number + 1 : 0;
-
-	while (i < m->n_nodes && !m->nodes[i])
-		i++;
-	return i < m->n_nodes ? m->nodes[i] : NULL;
+	for (uint32_t i = last ? last->number + 1 : 0; i < m->n_nodes; i++)
+		if (m->nodes[i])
+			return m->nodes[i];
+	return NULL;
 }
 
 /* Of all nodes, one behind the other. */

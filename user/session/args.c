@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 
 #include "session/argument.h"
-#include "session/phases.h"
+#include "session/parts/phases.h"
 #include "base/log.h"
 #include "command.h"
 #include "inspect/discover/privilege.h"

@@ -35,7 +35,8 @@
 #include "session/escalate.h"
 #include "session/greeting.h"
 #include "session/loop_files.h"
-#include "session/phases.h"
+#include "session/page.h"
+#include "session/parts/phases.h"
 #include "session/stacks.h"
 #include "session/targets.h"
 #include "inspect/discover/discover.h"
@@ -396,27 +397,6 @@ static void progress_say(const struct session *s, void (*say)(const char *format
 	    lost_all(s));
 }
 
-static void metrics_write(struct session *s, uint64_t now_ns)
-{
-	struct own_health own = { .tier = tier_name(s->cfg.tier),
-				  .processes = session_targets_alive(s->targets),
-				  .probes = loader_probes(s->loader),
-				  .prices = s->probe_budget,
-				  .records = pipeline_records(s->pipeline),
-				  .turn_gap_ns = s->page_gap_ns };
-	struct session_budget sums = { 0 };
-
-	for (int i = 0; i < RING_CLASSES; i++)
-		own.lost[i] = loader_lost(s->loader, i);
-	if (s->probe_budget) {
-		probe_budget_sums(s->probe_budget, &sums);
-		own.hits = sums.hits;
-		own.paid_ns = sums.paid_ns;
-	}
-	metrics_publish(s->cfg.metrics, pipeline_model(s->pipeline), pipeline_incidents(s->pipeline), &own, now_ns);
-	s->page_gap_ns = 0;
-}
-
 static bool has_new_procs(const struct session *s, uint64_t now_ns)
 {
 	return s->cfg.tier > TIER_WATCH && session_targets_has_new(s->targets, now_ns);
@@ -481,7 +461,7 @@ static int work(struct session *s)
 	if (s->flight)
 		flight_poll(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), now_ns);
 	if (s->cfg.metrics && metrics_due(s->cfg.metrics, now_ns))
-		metrics_write(s, now_ns);
+		session_page_write(s, now_ns);
 	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))
 		pipeline_flush(s->pipeline);
 	if (due(&s->trim_ns, TRIM_EVERY_NS, now_ns))

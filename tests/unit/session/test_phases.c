@@ -17,7 +17,7 @@
 
 #include "base/intern.h"
 #include "base/log.h"
-#include "session/phases.h"
+#include "session/parts/phases.h"
 #include "tests/unit/job/job_script.h"
 
 static char dir[] = "/tmp/test_phases.XXXXXX", path[64];

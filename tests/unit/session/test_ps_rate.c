@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/ps_rate.h"
+#include "cmd/ps/ps_rate.h"
 
 #define MS 1000000ull
 #define WINDOW_MS 2000

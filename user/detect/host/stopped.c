@@ -4,7 +4,7 @@
  * whether the rank lacks an operation or its proxy stopped in the middle of a transfer, it is the hang detector's,
  * which runs before: what its hang says is not said again. A finding that is open already stays, and is then the hang's
  * cause. So there is always one root. What all had entered and no proxy carries is the GPUs' alone: a stopped host
- * holds up nobody before the next operation.
+ * delays no rank before the next operation.
  */
 #include <errno.h>
 #include <stdlib.h>

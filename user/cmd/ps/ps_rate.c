@@ -5,7 +5,7 @@
  * The samples become collectives per bin, and the lag at which that series is most like itself is the step. A layer
  * repeats within a step, but never as exactly as the whole step does.
  */
-#include "cmd/ps_rate.h"
+#include "cmd/ps/ps_rate.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

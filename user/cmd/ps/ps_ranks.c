@@ -2,7 +2,7 @@
  *
  * ps_ranks.c - see ps_ranks.h.
  */
-#include "cmd/ps_ranks.h"
+#include "cmd/ps/ps_ranks.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "autopsy/procs.h"
 #include "base/clock.h"
-#include "cmd/ps_rate.h"
+#include "cmd/ps/ps_rate.h"
 #include "tracers/gpu/gpu_guess.h"
 
 #define FIND_NS 2000000000ull

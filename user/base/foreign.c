@@ -2,7 +2,7 @@
  *
  * foreign.c - see foreign.h.
  */
-#include "cmd/foreign.h"
+#include "base/foreign.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
  * ps_stacks.c - see ps_stacks.h. Reads the stacks of one process after the other, then prints them: as text grouped
  * over all ranks, or as JSON, a line per process.
  */
-#include "cmd/ps_stacks.h"
+#include "cmd/ps/ps_stacks.h"
 
-#include "cmd/foreign.h"
+#include "base/foreign.h"
 
 #include <cjson/cJSON.h>
 #include <dirent.h>

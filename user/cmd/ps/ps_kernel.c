@@ -2,7 +2,7 @@
  *
  * ps_kernel.c - see ps_kernel.h.
  */
-#include "cmd/ps_kernel.h"
+#include "cmd/ps/ps_kernel.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>

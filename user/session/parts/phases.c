@@ -3,7 +3,7 @@
  * phases.c - see phases.h. The file is JSON for people who want to see or forget a phase:
  * {"version": 1, "phases": [{"job", "site", "wait", "pauses", "longest_s", "usual_s", "interval_s", "interval_steps"}]}
  */
-#include "session/phases.h"
+#include "session/parts/phases.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
