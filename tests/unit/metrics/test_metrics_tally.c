@@ -14,6 +14,7 @@
 
 static const struct job_id job = { .name = "j", .shown = "j", .nth = 1 };
 static struct model m;
+static struct node node;
 static struct proc procs[2];
 static struct comm comms[2];
 static struct member members[2];
@@ -24,9 +25,10 @@ static void setup_job(void)
 	tally_free(&tally);
 	tally = (struct tally){ 0 };
 	m = (struct model){ .procs = &procs[0] };
-	procs[0] =
-		(struct proc){ .key = 10, .tgid = 10, .rank = 3, .job = &job, .start_ns = 1, .members = &members[0] };
-	procs[1] = (struct proc){ .key = 11, .tgid = 11, .rank = 3, .job = &job, .start_ns = 2 };
+	procs[0] = (struct proc){
+		.node = &node, .key = 10, .tgid = 10, .rank = 3, .job = &job, .start_ns = 1, .members = &members[0]
+	};
+	procs[1] = (struct proc){ .node = &node, .key = 11, .tgid = 11, .rank = 3, .job = &job, .start_ns = 2 };
 	for (int i = 0; i < 2; i++) {
 		comms[i] = (struct comm){ .hash = 77 + i, .nranks = 2, .n_seen = 2, .parallelism = PARALLEL_DATA };
 		members[i] =

@@ -475,7 +475,7 @@ static void at_rest_is_asleep_for_long(void **state)
 
 static void who_counts_as_a_rank(void **state)
 {
-	struct proc p = { .rank = 3 };
+	struct proc p = { .rank = 3, .node = &node };
 
 	(void)state;
 	assert_true(rank_counts(&p));
@@ -483,8 +483,12 @@ static void who_counts_as_a_rank(void **state)
 	assert_false(rank_counts(&p));
 	p.members = &member; /* a worker that communicates itself */
 	assert_true(rank_counts(&p));
-	p = (struct proc){ .rank = -1 };
+	p = (struct proc){ .rank = -1, .node = &node };
 	assert_false(rank_counts(&p));
+	node.silent_ns = 1; /* of a host that reports no more nothing is known */
+	p.rank = 3;
+	assert_false(rank_counts(&p));
+	node.silent_ns = 0;
 }
 
 static void who_is_gone_or_stopped(void **state)

@@ -17,6 +17,7 @@
 #define FLOOR_NS (2 * SEC)
 
 static struct job_id job = { .name = "job" }, other_job = { .name = "job" };
+static struct node node;
 static struct proc ranks[RANKS];
 static struct model m;
 
@@ -24,9 +25,11 @@ static int setup(void **state)
 {
 	(void)state;
 	for (int r = 0; r < RANKS; r++)
-		ranks[r] = (struct proc){
-			.rank = r, .world_size = RANKS, .job = &job, .next = r + 1 < RANKS ? &ranks[r + 1] : NULL
-		};
+		ranks[r] = (struct proc){ .rank = r,
+					  .world_size = RANKS,
+					  .node = &node,
+					  .job = &job,
+					  .next = r + 1 < RANKS ? &ranks[r + 1] : NULL };
 	m = (struct model){ .procs = ranks, .hang_floor_ns = FLOOR_NS };
 	return 0;
 }
