@@ -64,10 +64,12 @@ static const struct argp_option stress_options[] = {
 	{ "size", OPT_SIZE, "N", 0, "gpu: of the matrices, a multiple of 64 (8192)", HELP_WHAT },
 	{ "memory", OPT_MEMORY, "PERCENT", 0, "gpu: of free memory under test (90)", HELP_WHAT },
 	{ "collectives", OPT_COLLECTIVES, "LIST", 0,
-	  "nccl: of all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv, with a comma between (all)",
+	  "nccl: of all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv, with a comma "
+	  "between (all)",
 	  HELP_WHAT },
 	{ "types", OPT_TYPES, "LIST", 0,
-	  "nccl: of fp32, bf16, fp16, fp64, fp8e4m3, fp8e5m2, int8, uint8, int32, uint32, int64, uint64, all (fp32,bf16)",
+	  "nccl: of fp32, bf16, fp16, fp64, fp8e4m3, fp8e5m2, int8, uint8, int32, uint32, int64, uint64, all "
+	  "(fp32,bf16)",
 	  HELP_WHAT },
 	{ "bytes", OPT_BYTES, "FROM-TO:FACTOR", 0, "nccl, p2p: sizes, as 1M, 1K-1G, 8-128M:2 (1M-1G:4; p2p: 512M)",
 	  HELP_WHAT },
