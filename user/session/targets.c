@@ -37,7 +37,8 @@
 #define NEW_PROC_POLL_NS \
 	5000000ull /* at least, and as long as the last scan of them took: half of the collector's time at most */
 #define NEW_PROCS_MAX 8
-#define ATTACH_NS 50000000ull /* of one poll */
+#define SAME_START_NS 1000000000ull /* a fork is recorded after the start, on a busy machine long after */
+#define ATTACH_NS 50000000ull       /* of one poll */
 
 static void traced_free(struct session_targets *t, struct traced *p)
 {
@@ -345,6 +346,15 @@ int session_targets_poll_new(struct session_targets *t, uint64_t now_ns)
 	return err;
 }
 
+/* A scan may find a process, and attach to it, before its fork record is read: that one is no older owner of the pid.
+ * Where times are close it is the same one; if it is not, the next scan sees another start time. */
+static bool is_older(const struct traced *p, uint64_t fork_ns)
+{
+	uint64_t boot_ns = clock_boottime_ns() - clock_monotonic_ns();
+
+	return p->dead || (p->known && p->start_time_ns + SAME_START_NS < fork_ns + boot_ns);
+}
+
 /* A new process: an older one with the same pid is over. */
 static void fork_note(struct session_targets *t, uint32_t parent_tgid, uint32_t tgid, uint64_t ts_ns)
 {
@@ -352,7 +362,7 @@ static void fork_note(struct session_targets *t, uint32_t parent_tgid, uint32_t 
 	struct traced *p = traced_find(t, tgid);
 	uint32_t uid = parent ? parent->uid : UID_UNKNOWN;
 
-	if (p && (p->dead || p->known)) {
+	if (p && is_older(p, ts_ns)) {
 		loader_links_forget(t->loader, tgid);
 		traced_free(t, p);
 	}
@@ -445,6 +455,7 @@ int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t grou
 		return -ESRCH;
 	p->shed = groups;
 	p->held &= ~(groups | back);
+	p->attached_key = 0; /* also of what goes and comes between two scans */
 	loader_shed(t->loader, tgid, groups);
 	if (back & before & needed)
 		loader_raise(t->loader, tgid);
