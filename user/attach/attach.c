@@ -102,7 +102,7 @@ static int lib_attach(struct tracer_handle *h, struct attached *a, const struct 
 	struct loader *l = h->loader;
 	bool is_new = !a;
 	uint32_t before;
-	int err;
+	int err, added;
 
 	if (is_new)
 		a = attached_new(h, proc, lib, lib_id);
@@ -111,8 +111,8 @@ static int lib_attach(struct tracer_handle *h, struct attached *a, const struct 
 	before = a->n_probes;
 	err = lib_begin(h, a, proc, lib);
 	l->n_probes += a->n_probes - before;
-	if (is_new && err >= 0 && attached_add(l, a))
-		err = -ENOMEM;
+	if (is_new && err >= 0 && (added = attached_add(l, a)))
+		err = added;
 	if (err < 0 && (l->multi || (is_new && !a->n_links))) {
 		attached_free(l, a);
 		return err;
@@ -160,13 +160,30 @@ static bool is_crowd_said(const struct loader *l, const struct lib_probes *lib)
 	return false;
 }
 
-bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note)
+/* A close waits for grace periods (detach.h). A second link beside it would report each call twice: to the detectors
+ * the process made calls that its peers did not make. */
+static bool links_are_closing(const struct loader *l, const struct target_proc *proc, uint32_t lib_id)
+{
+	struct detach_of of = { .lib_id = lib_id };
+
+	if (l->multi) { /* else they are everybody's */
+		of.tgid = proc->tgid;
+		of.start_ns = proc->start_time_ns;
+	}
+	return detacher_closes(l->detacher, &of, lib_is_same, l);
+}
+
+bool lib_waits(struct loader *l, const struct target_proc *proc, uint32_t lib_id, struct attach_note *note)
 {
 	struct lib_probes *lib = &l->libs[lib_id];
 	struct guard_answer a = attach_guard_ask(l->guard, lib->build_id, lib->build_id_len);
 	uint32_t holder = a.holder;
 	uint64_t now_ns = clock_monotonic_ns();
 
+	if (links_are_closing(l, proc, lib_id)) {
+		note->waits = true;
+		return true;
+	}
 	if (a.crowd || a.unfinished) {
 		note->waits = true;
 		note->crowd = a.crowd && !is_crowd_said(l, lib) ? a.crowd : 0;
@@ -188,6 +205,44 @@ bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note)
 		lib->wait_logged = true;
 	}
 	return true;
+}
+
+/* Are the links still those of this process? A thread that execs takes the place of the first one, and they stay
+ * behind; kernels before 6.8 do not say. */
+static bool links_hold(const struct attached *a)
+{
+	for (int i = 0; i < a->n_links; i++) {
+		struct bpf_link_info info = { 0 };
+		__u32 size = sizeof(info);
+
+		if (bpf_link_get_info_by_fd(bpf_link__fd(a->links[i]), &info, &size) ||
+		    info.uprobe_multi.pid != a->tgid)
+			return false;
+	}
+	return true;
+}
+
+/* The file is mapped at another address, after an exec or a dlclose. Its probes came along, as they are the file's: a
+ * second attach would report each call twice. Returns what is attached; NULL: it is given up, as it is another's. */
+static struct attached *attached_move(struct tracer_handle *h, struct attached *a, const struct target_proc *proc,
+				      const struct target_lib *lib, int lib_id, int *ret_err)
+{
+	struct loader *l = h->loader;
+	uint64_t begin_ns = clock_monotonic_ns();
+
+	if (a->lib_id != (uint32_t)lib_id || !links_hold(a)) {
+		attached_free(l, a);
+		return NULL;
+	}
+	if (h->tracer->on_lib)
+		*ret_err = h->tracer->on_lib(h, proc, lib, lib->file->fd, lib_id, &a->has_layout);
+	if (*ret_err)
+		return a;
+	a->text_begin = lib->map_start;
+	a->bias = lib->bias;
+	if (!a->partial)
+		*ret_err = attached_emit(l, a, lib, begin_ns, a->has_layout);
+	return a;
 }
 
 static bool has_rows(const struct tracer *t, enum probe_group group)
@@ -277,9 +332,11 @@ int loader_attach_lib(struct loader *l, const struct tracer *t, const struct tar
 	if (lib_id < 0)
 		return lib_id;
 	a = attached_find(l, t, proc, lib, lib_id);
-	if (a && !a->partial)
-		return 0;
-	if (lib_waits(l, lib_id, note) || shared_waits(l, &l->libs[lib_id], proc, note))
+	if (a && a->text_begin != lib->map_start)
+		a = attached_move(h, a, proc, lib, lib_id, &err);
+	if (err || (a && !a->partial))
+		return err;
+	if (lib_waits(l, proc, lib_id, note) || shared_waits(l, &l->libs[lib_id], proc, note))
 		return 0;
 	note->n_ambiguous = l->libs[lib_id].n_ambiguous;
 	l->libs[lib_id].n_ambiguous = 0; /* report it once */
@@ -296,7 +353,7 @@ static uint32_t attached_returns_drop(struct loader *l, struct attached *a)
 	memcpy(returns, a->links, a->n_return_links * sizeof(*returns));
 	a->n_links -= a->n_return_links;
 	memmove(a->links, a->links + a->n_return_links, a->n_links * sizeof(*returns));
-	detacher_close(l->detacher, returns, a->n_return_links, a->lib_id);
+	detacher_close(l->detacher, returns, a->n_return_links, &(struct detach_of){ a->lib_id, a->tgid, a->start_ns });
 	a->n_return_links = a->n_return_probes = 0;
 	a->n_probes -= n;
 	l->n_probes -= n;

@@ -118,7 +118,7 @@ static uint64_t probes_ns(struct loader *l, int fd, const char *page, unsigned l
 	without_ns = call_ns(f);
 	if (!batch_attach(l, &a, p, path, &b, at_return))
 		with_ns = call_ns(f);
-	detacher_close(l->detacher, a.links, a.n_links, LIB_OWN);
+	detacher_close(l->detacher, a.links, a.n_links, &(struct detach_of){ .lib_id = LIB_OWN, .tgid = a.tgid });
 	batch_free(&b);
 	return with_ns > without_ns ? with_ns - without_ns : 0;
 }

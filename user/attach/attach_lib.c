@@ -45,10 +45,18 @@ static void lib_symbols(struct loader *l, struct lib_probes *lib, const struct t
 /* See loader_internal.h. What a process maps was probed by what the file was then. */
 bool attached_is_of(const struct loader *l, const struct attached *a, int lib_id)
 {
-	const struct lib_probes *of = &l->libs[a->lib_id], *lib = &l->libs[lib_id];
+	return lib_is_same(l, a->lib_id, lib_id);
+}
 
-	return of == lib || (of->group == lib->group && of->upto == lib->upto && of->file.dev == lib->file.dev &&
-			     of->file.ino == lib->file.ino);
+bool lib_is_same(const void *loader, uint32_t a, uint32_t b)
+{
+	const struct loader *l = loader;
+	const struct lib_probes *of = &l->libs[a], *lib = &l->libs[b];
+
+	if (a >= LOADER_LIBS_MAX || b >= LOADER_LIBS_MAX)
+		return false;
+	return of == lib || (of->tracer == lib->tracer && of->group == lib->group && of->upto == lib->upto &&
+			     of->file.dev == lib->file.dev && of->file.ino == lib->file.ino);
 }
 
 static bool lib_is_used(const struct loader *l, uint32_t lib_id)
@@ -58,7 +66,7 @@ static bool lib_is_used(const struct loader *l, uint32_t lib_id)
 	for (const struct learnt *k = l->learnt; k; k = k->next)
 		if (k->lib_id == lib_id)
 			return true;
-	return detacher_waits_on(l->detacher, lib_id);
+	return detacher_holds(l->detacher, lib_id);
 }
 
 static void lib_drop(struct loader *l, uint32_t lib_id)

@@ -116,7 +116,7 @@ int placing_attach(struct placing *p, bool mapped)
 	struct attach_note note = { 0 };
 	struct attached *a;
 
-	if (lib_id < 0 || lib_waits(l, lib_id, &note))
+	if (lib_id < 0 || lib_waits(l, p->proc, lib_id, &note))
 		return lib_id < 0 ? lib_id : -EAGAIN;
 	err = lib_file_check(l, p->lib->file);
 	if (err)

@@ -34,10 +34,21 @@ struct attached *attached_first(const struct loader *l, uint32_t tgid)
 	return p ? p->first : NULL;
 }
 
+/* Two of these would report each call twice. Without a pid filter only the first has links. */
+static bool is_there(const struct loader *l, const struct attached *a)
+{
+	for (const struct attached *b = l->multi ? attached_first(l, a->tgid) : NULL; b; b = b->next_of_proc)
+		if (!a->n_places && !b->n_places && b->start_ns == a->start_ns && attached_is_of(l, b, a->lib_id))
+			return true;
+	return false;
+}
+
 int attached_add(struct loader *l, struct attached *a)
 {
 	struct proc_links *p = links_find(l, a->tgid);
 
+	if (is_there(l, a))
+		return -EEXIST;
 	if (!p) {
 		p = calloc(1, sizeof(*p));
 		if (!p)
@@ -74,7 +85,7 @@ struct attached *attached_find(const struct loader *l, const struct tracer *t, c
 {
 	for (struct attached *a = attached_first(l, proc->tgid); a; a = a->next_of_proc)
 		if (!a->n_places && a->tracer == t && a->start_ns == proc->start_time_ns &&
-		    attached_is_of(l, a, lib_id) && a->text_begin == lib->map_start)
+		    attached_is_of(l, a, lib_id) && (l->multi || a->text_begin == lib->map_start))
 			return a;
 	return NULL;
 }
@@ -83,7 +94,8 @@ void attached_free(struct loader *l, struct attached *a)
 {
 	if (a->added)
 		attached_remove(l, a);
-	detacher_close(l->detacher, a->links, a->n_links, a->lib_id);
+	detacher_close(l->detacher, a->links, a->n_links,
+		       &(struct detach_of){ a->lib_id, l->multi ? a->tgid : 0, l->multi ? a->start_ns : 0 });
 	l->n_probes -= a->n_probes;
 	free(a->places);
 	free(a);

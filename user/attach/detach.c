@@ -20,7 +20,7 @@ struct batch {
 	pthread_t thread;
 	struct bpf_link **links;
 	int n;
-	uint32_t lib_id;
+	struct detach_of of;
 	struct batch *next;
 };
 
@@ -113,9 +113,9 @@ static void batch_start(struct detacher *d, struct batch *b)
 	free(b);
 }
 
-void detacher_close(struct detacher *d, struct bpf_link **links, int n, uint32_t lib_id)
+void detacher_close(struct detacher *d, struct bpf_link **links, int n, const struct detach_of *of)
 {
-	struct batch *b = calloc(1, sizeof(*b)), here = { .links = links, .n = n, .lib_id = lib_id };
+	struct batch *b = calloc(1, sizeof(*b)), here = { .links = links, .n = n, .of = *of };
 
 	finished_join(d);
 	if (!b) {
@@ -123,7 +123,7 @@ void detacher_close(struct detacher *d, struct bpf_link **links, int n, uint32_t
 		return;
 	}
 	*b = here;
-	if (!n || d->may_close(d->to, lib_id)) {
+	if (!n || d->may_close(d->to, of->lib_id)) {
 		batch_start(d, b);
 		return;
 	}
@@ -135,8 +135,9 @@ void detacher_poll(struct detacher *d)
 {
 	struct batch **at = &d->waiting, *b;
 
+	finished_join(d);
 	while ((b = *at)) {
-		if (!d->may_close(d->to, b->lib_id)) {
+		if (!d->may_close(d->to, b->of.lib_id)) {
 			at = &b->next;
 			continue;
 		}
@@ -157,8 +158,33 @@ int detacher_waiting(const struct detacher *d)
 bool detacher_waits_on(const struct detacher *d, uint32_t lib_id)
 {
 	for (const struct batch *b = d->waiting; b; b = b->next)
-		if (b->lib_id == lib_id)
+		if (b->of.lib_id == lib_id)
 			return true;
+	return false;
+}
+
+bool detacher_holds(struct detacher *d, uint32_t lib_id)
+{
+	finished_join(d);
+	for (const struct batch *b = d->batches; b; b = b->next)
+		if (b->of.lib_id == lib_id)
+			return true;
+	return detacher_waits_on(d, lib_id);
+}
+
+bool detacher_closes(struct detacher *d, const struct detach_of *of,
+		     bool (*is_same)(const void *to, uint32_t a, uint32_t b), const void *to)
+{
+	const struct batch *lists[2];
+
+	finished_join(d);
+	lists[0] = d->waiting;
+	lists[1] = d->batches;
+	for (int i = 0; i < 2; i++)
+		for (const struct batch *b = lists[i]; b; b = b->next)
+			if (b->n && b->of.tgid == of->tgid && b->of.start_ns == of->start_ns &&
+			    is_same(to, b->of.lib_id, of->lib_id))
+				return true;
 	return false;
 }
 

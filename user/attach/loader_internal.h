@@ -159,7 +159,7 @@ void heartbeat_beat(struct loader *l); /* the collector has its turn */
 struct attached *attached_find(const struct loader *l, const struct tracer *t, const struct target_proc *proc,
 			       const struct target_lib *lib, int lib_id);
 struct attached *attached_first(const struct loader *l, uint32_t tgid); /* of a process; then ->next_of_proc */
-int attached_add(struct loader *l, struct attached *a);                 /* 0 or -ENOMEM */
+int attached_add(struct loader *l, struct attached *a);                 /* 0, -ENOMEM, or -EEXIST: it has those */
 
 /* attach_rows.c: 0, 1 more is left, or -errno */
 int rows_attach(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, int fd, bool returns);
@@ -175,7 +175,8 @@ void attached_free_all(struct loader *l);
 uint32_t shed_groups(const struct loader *l, uint32_t tgid);
 uint32_t lib_holder(struct loader *l, uint32_t lib_id); /* process that blocks its probes, 0: none */
 void attached_free(struct loader *l, struct attached *a);
-bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note); /* nothing may be attached to it now */
+/* Nothing may be attached to it in this process now. */
+bool lib_waits(struct loader *l, const struct target_proc *proc, uint32_t lib_id, struct attach_note *note);
 bool return_probes_allowed(const struct loader *l, const struct target_proc *proc);
 #define LIB_OWN LOADER_LIBS_MAX /* links that belong to no library of a target */
 /* Returns the index of the library's entry for this tracer and group with rows up to `upto`, which is the lib_id in
@@ -183,6 +184,7 @@ bool return_probes_allowed(const struct loader *l, const struct target_proc *pro
  * has too many. */
 int lib_get(struct loader *l, const struct tracer *t, const struct target_proc *proc, const struct target_file *file,
 	    enum probe_group group, enum tier upto);
+bool lib_is_same(const void *loader, uint32_t a, uint32_t b); /* the same rows of the same file, of any content */
 /* Links on that library, also from before the file was touched. */
 bool attached_is_of(const struct loader *l, const struct attached *a, int lib_id);
 int lib_file_check(struct loader *l, const struct target_file *file); /* 0, -ESTALE: changed since its inspection */
