@@ -2,7 +2,7 @@
 # runs alone: forks by the thousand, and judges how long the collector did not look
 """Process churn beside a job under trace: execs by the thousand, and processes that map libnccl and are gone. The job's
 operations stay exact, looks stay frequent, nothing is found, nothing leaks. And a pid that is used again is another
-process."""
+process. And short jobs that start one after another are seen from their first operation to the last, each once."""
 import json
 import os
 import subprocess
@@ -117,8 +117,23 @@ def reused_pid():
     job.check(code == 0 and not findings, f"exit {code}, findings {findings}, {text}")
 
 
+def short_jobs(seed, n=8):
+    """Some of their ranks are found by a scan before their fork is read, or while others' probes are being closed."""
+    path = folder()
+    sim = f"{job.RANKTRACE} sim job --ranks 4 --steps 8 --step-ms 20 --seed {seed} --quiet --log {path}/ops"
+    script = f"export SIM_CUDA_INIT_MS=300; for i in $(seq {n}); do {sim}$i; done"
+    code, findings, text, _ = record(path, ["bash", "-c", script])
+    truth = [o for i in range(1, n + 1) for o in job.lines(f"{path}/ops{i}")]
+    missing, extra = job.compare_ops(truth, replay(path, "--ops"))
+    print(f"{n} jobs one after another: {len(truth)} operations, {len(missing)} missing, {len(extra)} extra")
+    job.check(truth and not missing and not extra, f"missing {missing[:4]} extra {extra[:4]} {text}")
+    critical = [f for f in findings if f["severity"] == "critical"]
+    job.check(code == 0 and not critical, f"exit {code}, findings {critical}, {text}")
+
+
 job.need_root()
 random, number = job.seed()
 reused_pid()
+short_jobs(random.randrange(1 << 30))
 storm(random.randrange(1 << 30), "exec", 1000, 8)
 storm(random.randrange(1 << 30), f"{SIM}/libnccl.so.2", 500, 6)
