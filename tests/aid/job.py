@@ -120,9 +120,10 @@ def compiled(name):
 
 
 def lines(path):
+    """Of a log that may be written meanwhile: what one read gives, whose last line may be a part of one."""
     try:
         with open(path) as f:
-            return [json.loads(line) for line in f if line.endswith("\n")]
+            return [json.loads(line) for line in f.read().split("\n")[:-1]]
     except FileNotFoundError:
         return []
 
