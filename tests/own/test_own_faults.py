@@ -134,7 +134,7 @@ def of_name(d, name):
 
 
 def worker_fault(rng, d, name, group):
-    """It cannot have another page of address space; or whoever takes its place has no memory: the kernel kills that."""
+    """It cannot have another page of address space; or what takes its place has no memory: the kernel kills that."""
     pid = rng.choice(of_name(d, name))
     fault = rng.choice(["kill", "stop", "limit", "memory"] if group else ["kill", "stop", "limit"])
     if fault == "limit":

@@ -29,8 +29,7 @@ const struct threshold *threshold_find(const char *device, const char *measure, 
 	return NULL;
 }
 
-/* Held to `least`: keeps the rule that failed, else the first. */
-static void hold(struct judgement *j, double least, const char *rule)
+void judgement_hold(struct judgement *j, double least, const char *rule)
 {
 	bool failed = !(j->value >= least);
 
@@ -61,7 +60,7 @@ static void hold_baseline(struct stress_run *run, struct stress_gpu *gpu, int me
 	}
 	snprintf(rule, sizeof(rule), "%.0f %% of the own baseline of %s, %.4g", 100 * (1 - THRESHOLD_TOLERANCE), date,
 		 own);
-	hold(j, own * (1 - THRESHOLD_TOLERANCE), rule);
+	judgement_hold(j, own * (1 - THRESHOLD_TOLERANCE), rule);
 }
 
 static void hold_others(struct stress_run *run, struct stress_gpu *gpu, int measure)
@@ -78,7 +77,7 @@ static void hold_others(struct stress_run *run, struct stress_gpu *gpu, int meas
 	median = values_median(others, n);
 	snprintf(rule, sizeof(rule), "%.0f %% of the median of the node's %d other%s, %.4g",
 		 100 * (1 - THRESHOLD_TOLERANCE), n, n > 1 ? "s" : "", median);
-	hold(&gpu->judged[measure], median * (1 - THRESHOLD_TOLERANCE), rule);
+	judgement_hold(&gpu->judged[measure], median * (1 - THRESHOLD_TOLERANCE), rule);
 }
 
 static void hold_table(struct stress_gpu *gpu, int measure)
@@ -90,7 +89,7 @@ static void hold_table(struct stress_gpu *gpu, int measure)
 	if (!row)
 		return;
 	snprintf(rule, sizeof(rule), "table, %s: %s, %s", row->device, row->source, row->date);
-	hold(&gpu->judged[measure], row->least, rule);
+	judgement_hold(&gpu->judged[measure], row->least, rule);
 }
 
 static void judged_fault(struct stress_gpu *gpu, int measure)

@@ -50,6 +50,8 @@ struct baseline_line {
 int baseline_lines_write(const char *path, const struct baseline_line *lines, int n);
 int baseline_write(const char *path, const struct stress_run *run);
 
+/* Held to `least`: keeps the rule that failed, else the first. */
+void judgement_hold(struct judgement *j, double least, const char *rule);
 /* Fills gpus[].judged and leaves a fault for each that failed or was not measured. */
 void run_judge(struct stress_run *run, const struct baseline *baseline);
 

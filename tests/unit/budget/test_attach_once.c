@@ -297,7 +297,7 @@ static void lies_elsewhere(enum what what)
 	check_once();
 	tell(what, 0);
 	check_once();
-	assert_true(n_libs > libs); /* whoever shows stacks learns where it lies */
+	assert_true(n_libs > libs); /* a command that shows stacks learns where it lies */
 }
 
 static void library_moves(void **state)

@@ -57,18 +57,6 @@ void nccl_measure_name(const struct nccl_run *run, const struct nccl_rate *rate,
 		 rate->of.in_place ? "in" : "out", g->n, hosts);
 }
 
-static void hold(struct judgement *j, double least, const char *rule)
-{
-	bool failed = !(j->value >= least);
-
-	if (j->failed || (j->judged && !failed))
-		return;
-	j->judged = true;
-	j->failed = failed;
-	j->floor = least;
-	snprintf(j->rule, sizeof(j->rule), "%s", rule);
-}
-
 static const char *device_of(const struct nccl_run *run, const struct nccl_rate *rate)
 {
 	return run->c.ranks[run->groups[rate->group].ranks[0]].hello.name;
@@ -88,7 +76,7 @@ static void hold_baseline(struct nccl_run *run, struct nccl_rate *rate, const st
 	}
 	snprintf(rule, sizeof(rule), "%.0f %% of the own baseline of %s, %.4g", 100 * (1 - THRESHOLD_TOLERANCE), date,
 		 own);
-	hold(&rate->judged, own * (1 - THRESHOLD_TOLERANCE), rule);
+	judgement_hold(&rate->judged, own * (1 - THRESHOLD_TOLERANCE), rule);
 }
 
 static bool same_case(const struct nccl_case *a, const struct nccl_case *b)
@@ -111,7 +99,7 @@ static void hold_others(struct nccl_run *run, struct nccl_rate *rate)
 		median = values_median(others, n);
 		snprintf(rule, sizeof(rule), "%.0f %% of the median of the %d other%s, %.4g",
 			 100 * (1 - THRESHOLD_TOLERANCE), n, n > 1 ? "s" : "", median);
-		hold(&rate->judged, median * (1 - THRESHOLD_TOLERANCE), rule);
+		judgement_hold(&rate->judged, median * (1 - THRESHOLD_TOLERANCE), rule);
 	}
 	free(others);
 }
@@ -127,7 +115,7 @@ static void hold_table(struct nccl_run *run, struct nccl_rate *rate)
 		return;
 	snprintf(rule, sizeof(rule), "table, %s, %s NVLS: %s, %s", row->device, nvls ? "with" : "without", row->source,
 		 row->date);
-	hold(&rate->judged, row->least, rule);
+	judgement_hold(&rate->judged, row->least, rule);
 }
 
 static bool is_largest(const struct nccl_run *run, const struct nccl_rate *rate)
