@@ -7,6 +7,7 @@
 #include "tests/unit/job/outside_samples.h"
 
 #include "detect/gpu/gpu_role.h"
+#include "detect/hang/classify.h"
 #include "detect/rank/gpu_work.h"
 
 struct shows {
@@ -288,6 +289,34 @@ static void behind_on_the_host(void **state)
 	assert_int_equal(only()->ranks[0], 3);
 }
 
+/* Its host polls for the end of a kernel, which takes all of a core: that is no work, if the kernel is one that spins
+ * and its peers wait. With a GPU that works it is a rank that is late. */
+static void a_host_that_polls_for_its_gpu(void **state)
+{
+	static const uint64_t n[] = { 12, 12, 12, 11 };
+
+	(void)state;
+	gpus_are(in_nccl);
+	gpus[3] = works;
+	m->hang_floor_ns = SESSION_FLOOR_NS;
+	who();
+	at[3].state = TASK_RUNNABLE;
+	stack_of[3] = (struct samples_stack){ "/job/real.py:9 step", "cuStreamSynchronize (libcuda.so.1)",
+					      "cuStreamSynchronize (libcuda.so.1)\nstep (/job/real.py:9)" };
+	stands(n, 5);
+	assert_int_equal(only()->kind, FINDING_OBSERVATION);
+	assert_int_equal(only()->cause, CAUSE_GPU);
+	gpus[3] = one_sm;
+	stands(n, 3);
+	assert_int_equal(only()->kind, FINDING_HANG);
+	assert_int_equal(only()->class, HANG_INSIDE_GPU);
+	assert_int_equal(only()->cause, CAUSE_GPU_OTHER_KERNEL);
+	assert_int_equal(only()->severity, SEVERITY_WARNING);
+	assert_int_equal(only()->ranks[0], 3);
+	stands(n, 30);
+	assert_int_equal(only()->severity, SEVERITY_CRITICAL);
+}
+
 /* Such a pause ended by itself: three times as long is the limit from then on. */
 static void a_pause_that_ended_teaches(void **state)
 {
@@ -337,6 +366,7 @@ int main(void)
 		cmocka_unit_test_teardown(what_is_real_work, end),
 		cmocka_unit_test_teardown(one_that_is_not_sampled_any_more, end),
 		TEST(behind_on_the_host),
+		TEST(a_host_that_polls_for_its_gpu),
 		TEST(a_pause_that_ended_teaches),
 		TEST(old_samples_do_not_count),
 	};

@@ -94,7 +94,22 @@ static void a_sample_that_began_before_does_not_count(void **state)
 		shows(18.18, 4.83, 0, 0);
 	assert_int_equal(role_since(now - 3 * WINDOW_NS), GPU_ROLE_IN_NCCL);
 	assert_int_equal(role_since(now - 3 * WINDOW_NS + 1), GPU_ROLE_UNKNOWN); /* two are left */
+	assert_int_equal(role_since(now - 4 * WINDOW_NS), GPU_ROLE_IN_NCCL); /* it worked until then */
+	shows(88, 25, 50, 37);
 	assert_int_equal(role_since(now - 4 * WINDOW_NS), GPU_ROLE_WORKS);
+}
+
+/* A kernel that began after its peers waited: the newest second and a half decide. */
+static void what_went_before_an_endless_kernel_does_not_count(void **state)
+{
+	(void)state;
+	shows(88, 25, 50, 37);
+	shows(13, 1, 0, 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_not_equal(role_since(0), GPU_ROLE_OTHER_KERNEL);
+		shows(0.76, 0.01, 0, 0);
+	}
+	assert_int_equal(role_since(0), GPU_ROLE_OTHER_KERNEL);
 }
 
 static void the_newest_is_five_seconds_old_at_most(void **state)
@@ -183,6 +198,7 @@ int main(void)
 		TEST(three_samples_are_needed),
 		TEST(they_span_a_second_and_a_half),
 		TEST(a_sample_that_began_before_does_not_count),
+		TEST(what_went_before_an_endless_kernel_does_not_count),
 		TEST(the_newest_is_five_seconds_old_at_most),
 		TEST(what_was_not_measured_says_nothing),
 		TEST(an_idle_one_computes_nowhere),

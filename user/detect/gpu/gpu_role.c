@@ -26,15 +26,40 @@ struct range {
 	double least, most;
 };
 
-static void range_add(struct range *r, double v)
+/* The newest samples, as far back as they are alike. */
+struct run {
+	struct range sm, occupancy;
+	double work; /* the most of tensor cores' and memory's time */
+	uint64_t n, first_ns;
+	bool broken;
+};
+
+static struct range range_with(const struct range *r, double v)
 {
-	r->least = fmin(r->least, v);
-	r->most = fmax(r->most, v);
+	return (struct range){ fmin(r->least, v), fmax(r->most, v) };
 }
 
 static bool alike(const struct range *r)
 {
 	return r->most - r->least <= ALIKE;
+}
+
+static bool is_idle(const struct run *r)
+{
+	return r->sm.most <= IDLE_SM;
+}
+
+static void run_add(struct run *r, const struct gpu_sampled *l)
+{
+	double work = fmax(r->work, fmax(gpu_percent(l->s.tensor_bp), gpu_percent(l->s.dram_bp)));
+	struct run with = { range_with(&r->sm, gpu_percent(l->s.sm_bp)),
+			    range_with(&r->occupancy, gpu_percent(l->s.occupancy_bp)), work, r->n + 1,
+			    l->ts_ns - l->s.window_ns, false };
+
+	if (!r->broken && (is_idle(&with) || (alike(&with.sm) && alike(&with.occupancy) && work <= NO_MEMORY)))
+		*r = with;
+	else
+		r->broken = true;
 }
 
 static bool samples_like_nccl(const struct gpu_activity *a)
@@ -50,26 +75,31 @@ static bool usable(const struct gpu_sampled *l, uint64_t since_ns)
 	       l->ts_ns >= since_ns + l->s.window_ns;
 }
 
+static bool is_enough(uint64_t n, uint64_t first_ns, uint64_t last_ns)
+{
+	return n >= SAMPLES_LEAST && last_ns >= first_ns + SPAN_NS;
+}
+
 struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, uint64_t now_ns)
 {
 	const struct gpu_sampled *newest = g ? gpu_sample(g, 0) : NULL, *l = newest;
-	struct range sm = { INFINITY, -INFINITY }, occupancy = sm, work = { 0, 0 };
+	struct run r = { { INFINITY, -INFINITY }, { INFINITY, -INFINITY }, 0, 0, 0, false };
 	struct gpu_activity a = { 0 };
-	uint64_t first_ns = now_ns, i = 0;
+	uint64_t first_ns = now_ns, n = 0;
 
-	for (; usable(l, since_ns); l = gpu_sample(g, ++i)) {
-		range_add(&sm, gpu_percent(l->s.sm_bp));
-		range_add(&occupancy, gpu_percent(l->s.occupancy_bp));
-		range_add(&work, fmax(gpu_percent(l->s.tensor_bp), gpu_percent(l->s.dram_bp)));
+	for (; usable(l, since_ns); l = gpu_sample(g, ++n)) {
+		run_add(&r, l);
 		first_ns = l->ts_ns - l->s.window_ns;
 	}
-	if (i < SAMPLES_LEAST || newest->ts_ns + FRESH_NS < now_ns || newest->ts_ns < first_ns + SPAN_NS)
+	if (!n || newest->ts_ns + FRESH_NS < now_ns || !is_enough(n, first_ns, newest->ts_ns))
 		return a;
 	a = (struct gpu_activity){ GPU_ROLE_WORKS, gpu_percent(newest->s.sm_bp), gpu_percent(newest->s.occupancy_bp),
 				   gpu_percent(newest->s.tensor_bp), gpu_percent(newest->s.dram_bp) };
-	if (sm.most <= IDLE_SM)
-		a.role = GPU_ROLE_IDLE;
-	else if (alike(&sm) && alike(&occupancy) && work.most <= NO_MEMORY)
+	if (!is_enough(r.n, r.first_ns, newest->ts_ns))
+		return a;
+	if (is_idle(&r)) /* one that does something now and then is not idle between */
+		a.role = r.n == n ? GPU_ROLE_IDLE : GPU_ROLE_WORKS;
+	else
 		a.role = samples_like_nccl(&a) ? GPU_ROLE_IN_NCCL : GPU_ROLE_OTHER_KERNEL;
 	return a;
 }

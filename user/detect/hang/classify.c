@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "detect/hang/gpu_stall.h"
 #include "detect/hang/p2p.h"
 #include "detect/hang/stalled_op.h"
 #include "detect/rank/call_site.h"
@@ -109,6 +110,17 @@ static bool gpu_is_late(const struct model *m, struct culprit *c)
 	return m->now_ns - c->pending.since_ns >= GPU_TIMEOUT_NS;
 }
 
+/* Its host runs, but only to poll for its GPU. If that runs a kernel that does not end while its peers' GPUs wait in
+ * NCCL, that is no work. */
+static enum activity polled(const struct model *m, const struct suspect *s, const struct proc *p, enum activity what)
+{
+	if (!call_site_gpu_wait(p))
+		return what;
+	if (gpu_stall_holds(m, p, s->pending.since_ns))
+		return ACTIVITY_ASLEEP;
+	return what == ACTIVITY_BUSY ? ACTIVITY_GPU : what;
+}
+
 static bool is_busy(struct suspect *s, struct culprit *c)
 {
 	if (c->activity.what == ACTIVITY_UNSETTLED && s->busy_since_ns)
@@ -148,6 +160,8 @@ bool suspect_classify(const struct suspects *all, struct suspect *s, const struc
 		return false;
 	c->activity = rank_activity(m, r->proc, s->pending.since_ns);
 	c->activity.what = settled(s, c->activity.what);
+	if (c->activity.what == ACTIVITY_BUSY || c->activity.what == ACTIVITY_UNSETTLED)
+		c->activity.what = polled(m, s, r->proc, c->activity.what);
 	c->class = passed(r->proc, &s->pending) ? HANG_P2P_UNMATCHED : class_of(c->activity.what);
 	c->cause = c->class == HANG_P2P_UNMATCHED ? CAUSE_WENT_ON : cause_of(&c->activity);
 	if (c->class == HANG_MISSING_ENTER)

@@ -253,6 +253,16 @@ static bool gpu_is_reason(const struct gpu_odd *o)
 	return o->of.role == GPU_ROLE_OTHER_KERNEL || (o->of.role == GPU_ROLE_IDLE && call_site_gpu_wait(o->proc));
 }
 
+bool gpu_stall_holds(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	struct gpu_odd o;
+
+	if (!call_site_gpu_wait(p))
+		return false;
+	o = gpu_odd_find(m, p->job, since_ns);
+	return o.proc == p && gpu_is_reason(&o);
+}
+
 void gpu_stall_explain(struct finding *f, const struct model *m, const struct proc *p, struct finding_list *found)
 {
 	struct gpu_odd o = gpu_odd_find(m, p->job, f->since_ns);
