@@ -19,7 +19,7 @@
 
 static bool is_descriptor(const char *path)
 {
-	return !strcmp(path, "-") || !strcmp(path, "/dev/stderr");
+	return !strcmp(path, "-") || !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/stderr");
 }
 
 /* Best effort: only root may give a file away. */

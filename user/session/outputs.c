@@ -20,9 +20,11 @@
 #include "base/log.h"
 #include "command.h"
 
+#define STDOUT_ANEW "/dev/stdout" /* of a session, which must not wait for its reader: sink/lines_out.h */
+
 static const char *output_shown(const char *path)
 {
-	return strcmp(path, "-") ? path : "standard output";
+	return strcmp(path, "-") && strcmp(path, STDOUT_ANEW) ? path : "standard output";
 }
 
 /* --- no output is an input, or another output --- */
@@ -145,7 +147,9 @@ static int file_open(struct pipeline *p, const struct outputs *o, int i, int num
 static int sink_open(struct pipeline *p, const char *sink, const struct outputs *o)
 {
 	bool to_stderr = outputs_take_stdout(o);
-	int err = pipeline_add_sink(p, sink, to_stderr ? "/dev/stderr" : "-");
+	struct stat is;
+	bool anew = o->live && !file_sample("-", STDOUT_FILENO, &is);
+	int err = pipeline_add_sink(p, sink, to_stderr ? "/dev/stderr" : anew ? STDOUT_ANEW : "-");
 
 	if (err)
 		log_error("standard %s: %s", to_stderr ? "error" : "output", strerror(-err));
@@ -252,10 +256,15 @@ static void back_say(const struct output_change *n)
 		log_warn("%s: written again; %" PRIu64 " %s missing there", output_shown(n->path), n->missed, what);
 }
 
+static const char *error_said(int err)
+{
+	return err == -EAGAIN ? "its reader does not read, and 1 MiB waits for it" : strerror(-err);
+}
+
 static void ended_say(const struct output_change *n)
 {
-	if (!strcmp(n->path, "-"))
-		log_error("standard output: %s; nothing more is written there", strerror(-n->err));
+	if (!strcmp(output_shown(n->path), "standard output"))
+		log_error("standard output: %s; nothing more is written there", error_said(n->err));
 	else if (n->missed)
 		log_error("%s: %s; this output ends here, %" PRIu64 " %s are missing, what it holds stays readable",
 			  n->path, strerror(-n->err), n->missed, n->findings ? "findings" : "records");
@@ -269,7 +278,7 @@ static void change_say(const struct output_change *n)
 	case OUTPUT_ENDED: ended_say(n); break;
 	case OUTPUT_PAUSED:
 		log_error("%s: %s; what comes is counted and tried again, what it holds stays readable",
-			  output_shown(n->path), strerror(-n->err));
+			  output_shown(n->path), error_said(n->err));
 		break;
 	case OUTPUT_BACK: back_say(n); break;
 	case OUTPUT_NOT_NEW:

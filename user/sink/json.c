@@ -362,7 +362,7 @@ static int json_incident(struct sink *base, const struct incident *i, const stru
 		size_t len = strlen(line);
 
 		line[len] = '\n'; /* the terminating zero is not needed any more */
-		err = write_whole(s->fd, line, len + 1);
+		err = lines_put(&s->out, line, len + 1);
 	}
 	free(line);
 	return err;
@@ -375,5 +375,6 @@ const struct sink_class sink_json = {
 	.lines = true,
 	.open = json_open,
 	.incident = json_incident,
+	.flush = line_sink_flush,
 	.close = line_sink_close,
 };

@@ -7,29 +7,32 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "sink/sink_io.h"
-
 int line_sink_open(const struct sink_class *class, const char *path, struct sink **ret_sink)
 {
 	struct line_sink *s = calloc(1, sizeof(*s));
-	int fd;
+	int err;
 
 	if (!s)
 		return -ENOMEM;
-	fd = open_output(path);
-	if (fd < 0) {
+	s->base.class = class;
+	err = lines_open(&s->out, path);
+	if (err) {
 		free(s);
-		return fd;
+		return err;
 	}
-	*s = (struct line_sink){ .base.class = class, .fd = fd };
 	*ret_sink = &s->base; /* lint: returned by the address of its first member */
 	return 0;
+}
+
+int line_sink_flush(struct sink *base)
+{
+	return lines_flush(&((struct line_sink *)base)->out);
 }
 
 int line_sink_close(struct sink *base, const struct model *m)
 {
 	struct line_sink *s = (struct line_sink *)base;
-	int err = close_output(s->fd);
+	int err = lines_close(&s->out);
 
 	(void)m;
 	free(s);

@@ -5,15 +5,17 @@
 #ifndef RANKTRACE_LINE_SINK_H
 #define RANKTRACE_LINE_SINK_H
 
+#include "sink/lines_out.h"
 #include "sink/sink.h"
 
 struct line_sink {
 	struct sink base;
-	int fd;
+	struct lines_out out;
 };
 
-/* For sink_class.open and .close of such a sink. */
+/* For sink_class.open, .flush and .close of such a sink. */
 int line_sink_open(const struct sink_class *class, const char *path, struct sink **ret_sink);
+int line_sink_flush(struct sink *base);
 int line_sink_close(struct sink *base, const struct model *m);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "sink/incident_text.h"
+#include "sink/lines_out.h"
 #include "sink/sink.h"
 #include "sink/sink_io.h"
 #include "sink/text.h"
@@ -41,7 +42,7 @@ struct held {              /* opened, and not printed yet */
 
 struct terminal_sink {
 	struct sink base;
-	int fd;
+	struct lines_out out;
 	bool colour;
 	int columns; /* of the screen; 0: it is none, and a line stays one */
 	struct shown *shown;
@@ -60,19 +61,18 @@ static int terminal_open(const char *path, struct sink **ret_sink)
 {
 	const char *no_colour = getenv("NO_COLOR");
 	struct terminal_sink *s = calloc(1, sizeof(*s));
+	int err;
 
 	if (!s)
 		return -ENOMEM;
 	s->base.class = &sink_terminal;
-	s->fd = open_output(path);
-	if (s->fd < 0) {
-		int err = s->fd;
-
+	err = lines_open(&s->out, path);
+	if (err) {
 		free(s);
 		return err;
 	}
-	s->columns = screen_columns(s->fd);
-	s->colour = (!no_colour || !*no_colour) && isatty(s->fd);
+	s->columns = screen_columns(s->out.fd);
+	s->colour = (!no_colour || !*no_colour) && isatty(s->out.fd);
 	*ret_sink = &s->base;
 	return 0;
 }
@@ -189,7 +189,7 @@ static int incident_print(struct terminal_sink *s, const struct incident *i, con
 		incident_text_evidence(&t, &i->f, m);
 	text_fold(&t, s->columns);
 	if (t.data)
-		err = write_whole(s->fd, t.data, t.len);
+		err = lines_put(&s->out, t.data, t.len);
 	free(t.data);
 	return err;
 }
@@ -348,16 +348,21 @@ static int terminal_event(struct sink *base, const struct event *e, const struct
 		text_add(&t, " is %s\n", what[e->tier.tier]);
 	}
 	if (t.data)
-		err = write_whole(s->fd, t.data, t.len);
+		err = lines_put(&s->out, t.data, t.len);
 	free(t.data);
 	return err;
+}
+
+static int terminal_flush(struct sink *base)
+{
+	return lines_flush(&((struct terminal_sink *)base)->out);
 }
 
 static int terminal_close(struct sink *base, const struct model *m)
 {
 	struct terminal_sink *s = (struct terminal_sink *)base;
 	struct held *h;
-	int err = held_release(s, UINT64_MAX, m), closed = close_output(s->fd);
+	int err = held_release(s, UINT64_MAX, m), closed = lines_close(&s->out);
 
 	err = err ? err : closed;
 	while ((h = s->held)) {
@@ -376,5 +381,6 @@ const struct sink_class sink_terminal = {
 	.open = terminal_open,
 	.event = terminal_event,
 	.incident = terminal_incident,
+	.flush = terminal_flush,
 	.close = terminal_close,
 };
