@@ -17,7 +17,7 @@ TESTS = os.environ.get("NCCL_TESTS", "nccl-tests/build")
 LIBRARY = ["--nccl", os.environ["NCCL"]] if "NCCL" in os.environ else []
 PROGRAMS = dict(all_reduce="all_reduce", all_gather="all_gather", reduce_scatter="reduce_scatter",
                 broadcast="broadcast", reduce="reduce", alltoall="alltoall", sendrecv="sendrecv")
-SIZES = ("1M", "16M", "256M")
+SIZES, SIZES_THEIRS = "1M-256M:16", ("-b", "1M", "-e", "256M", "-f", "16")
 N = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
 
 
@@ -50,35 +50,33 @@ def correct():
     expect(f"{len(cases)} cases of all types, {checked:.3g} elements checked, {s:.0f} s", 0, status, f"{bad[:3]} {err}")
 
 
-def theirs(program, size):
-    """(bus bandwidth out of place, in place) of nccl-tests"""
-    out = subprocess.run([f"{TESTS}/{program}_perf", "-b", size, "-e", size, "-g", str(N), "-n", "20", "-w", "5"],
+def theirs(program):
+    """{size in bytes: (bus bandwidth out of place, in place)} of nccl-tests"""
+    out = subprocess.run([f"{TESTS}/{program}_perf", *SIZES_THEIRS, "-g", str(N), "-n", "20", "-w", "5"],
                          capture_output=True, text=True, timeout=240).stdout
-    with open(f"{OUT}/{program}-{size}-theirs.txt", "a") as f:
+    with open(f"{OUT}/{program}-theirs.txt", "a") as f:
         f.write(out)
-    last = [x.split() for x in out.splitlines() if re.match(r"\s*\d+\s+\d+", x)][-1]
-    return float(last[7]), float(last[11]) if last[11] != "N/A" else None
+    rows = [x.split() for x in out.splitlines() if re.match(r"\s*\d+\s+\d+", x)]
+    return {int(x[0]): (float(x[7]), float(x[11]) if x[11] != "N/A" else None) for x in rows}
 
 
 def rates():
-    row("collective, size, out or in place: ours A, A | theirs B, B | ratio; the bar is 0.98 to 1.02 from 1 MB on")
+    row("collective, bytes, out or in place: ours A, A | theirs B, B | ratio; the bar is 0.98 to 1.02 from 1 MB on")
     for name, program in PROGRAMS.items():
-        for size in SIZES:
-            ours, others = {False: [], True: []}, {False: [], True: []}
-            for turn in range(2):
-                _, out, _, _ = stress(f"{name}-{size}-{turn}", "--json", "--force", "--collectives", name, "--types",
-                                      "fp32", "--bytes", size)
-                for c in lines(out, "case"):
-                    ours[c["in_place"]].append(c["busbw_gbytes_s"])
-                if os.path.exists(f"{TESTS}/{program}_perf"):
-                    got = theirs(program, size)
-                    for i, value in enumerate(got):
-                        others[bool(i)] += [value] if value else []
-            for place in (False, True):
-                if ours[place]:
-                    ratio = statistics.mean(ours[place]) / statistics.mean(others[place]) if others[place] else 0
-                    row(f"{name:15}{size:>5} {'in ' if place else 'out'}", *(f"{x:8.2f}" for x in ours[place]), "|",
-                        *(f"{x:8.2f}" for x in others[place]), f"| {ratio:.4f}")
+        ours, others = {}, {}
+        for turn in range(2):
+            _, out, _, _ = stress(f"{name}-{turn}", "--json", "--force", "--collectives", name, "--types", "fp32",
+                                  "--bytes", SIZES)
+            for c in lines(out, "case"):
+                ours.setdefault((c["in_place"], c["bytes"]), []).append(c["busbw_gbytes_s"])
+            for size, got in (theirs(program) if os.path.exists(f"{TESTS}/{program}_perf") else {}).items():
+                for place, value in enumerate(got):
+                    if value:
+                        others.setdefault((bool(place), size), []).append(value)
+        for key, mine in ours.items():
+            b = others.get(key)
+            row(f"{name:15}{key[1]:>11} {'in ' if key[0] else 'out'}", *(f"{x:8.2f}" for x in mine), "|",
+                *(f"{x:8.2f}" for x in b or []), f"| {statistics.mean(mine) / statistics.mean(b):.4f}" if b else "")
 
 
 def codes():
