@@ -61,11 +61,11 @@ def run(tag, argv, libraries, traced):
 
 
 def logged(tag):
-    """All-reduces by NCCL's own word, by rank of the communicator."""
+    """All-reduces by NCCL's own word, by rank's communicator (a pointer: in a group the log's [N] is no rank's)."""
     counts = collections.Counter()
     for path in glob.glob(f"{OUT}/{tag}.nccl.*"):
         with open(path, encoding="utf-8", errors="replace") as f:
-            counts.update(m[1] for m in re.finditer(r"\[(\d+)\] NCCL INFO AllReduce: opCount", f.read()))
+            counts.update(m[1] for m in re.finditer(r"NCCL INFO AllReduce: opCount.* comm (0x\w+) ", f.read()))
     return counts
 
 
@@ -75,9 +75,9 @@ def shape(name, *args):
     text = run(tag, argv, LIBRARIES, True)
     out = subprocess.run([RANKTRACE, "replay", "-q", "--ops", f"{OUT}/{tag}.rtr"], capture_output=True, text=True)
     ops = [o for o in map(json.loads, out.stdout.splitlines()) if o["op"] == "AllReduce"]
-    seen, truth = collections.Counter(str(o["gpu"]) for o in ops), logged(tag)
+    seen, truth = collections.Counter(f"GPU {o['gpu']}, rank {o['comm_rank']}" for o in ops), logged(tag)
     findings = [json.loads(line) for line in text.splitlines() if line.startswith('{"')]
-    say(tag, right=bool(truth) and seen == truth, seen=seen, nccl_logged=truth,
+    say(tag, right=len(truth) == GPUS and sorted(seen.values()) == sorted(truth.values()), seen=seen, nccl_logged=truth,
         without_rank=sum(o.get("comm_rank") is None for o in ops), busbw=[plain, busbw(text)],
         findings=[f["summary"] for f in findings if f["phase"] == "open"])
 

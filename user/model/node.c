@@ -100,10 +100,21 @@ const struct gpu *proc_gpu(const struct proc *p)
 	return NULL;
 }
 
+/* Whatever the driver's list says: it is read now and then, and a process may be seen when it has one of them. */
+static bool on_several_gpus(const struct proc *p)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (mb->device >= 0 && mb->device != p->members->device)
+			return true;
+	return false;
+}
+
 int member_gpu(const struct member *mb)
 {
 	const struct gpu *only = NULL;
 
+	if (mb->device >= 0 && on_several_gpus(mb->proc))
+		return mb->device;
 	for (const struct gpu *g = mb->proc->node->gpus.all; g; g = g->next) {
 		if (!gpu_has_proc(g, mb->proc))
 			continue;

@@ -86,6 +86,21 @@ static void the_model_knows_the_ranks(void **state)
 		assert_int_equal(comm_global_rank(c, 1), 1);
 }
 
+/* The driver's list was read when it had a context on the first of its GPUs alone, as nccl-tests has for a while. */
+static void one_gpu_is_listed_of_several(void **state)
+{
+	struct event e = { .kind = EV_GPU_PROCS };
+	const struct proc *p = model_proc(m, tgid_of(2));
+
+	(void)state;
+	e.gpu_procs.n = 1;
+	e.gpu_procs.pids[0] = p->tgid;
+	give(2, e);
+	assert_true(gpu_has_proc(node_gpu(m->nodes[0], 0), p));
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		assert_int_equal(member_gpu(mb), mb->rank);
+}
+
 /* --- what the thread does --- */
 
 static void tell_stack(uint32_t tgid, uint32_t tid, const char *native)
@@ -431,6 +446,7 @@ int main(void)
 		TEST(who_waits_is_not_named),
 		TEST(two_of_one_process),
 		TEST(the_model_knows_the_ranks),
+		TEST(one_gpu_is_listed_of_several),
 		TEST(at_its_own_call_site),
 		TEST(children_work_for_it),
 		TEST(a_pause_teaches),
