@@ -27,13 +27,21 @@ const struct known_phase *pauses_at(const struct pauses *s, const struct model *
 
 static bool is_like(const struct known_phase *p, const char *job, const char *wait)
 {
-	return known_phase_recurs(p) && !strcmp(p->job, job) && (!*wait || !*p->wait || !strcmp(p->wait, wait));
+	return p->n && !strcmp(p->job, job) && (!*wait || !*p->wait || !strcmp(p->wait, wait));
 }
 
-static const struct known_phase *longer_like(const struct known_phase *best, const struct known_phase *p,
+/* The longest of those that recur, else of those that happened once. */
+static bool is_better(const struct known_phase *p, const struct known_phase *best)
+{
+	if (!best || known_phase_recurs(p) != known_phase_recurs(best))
+		return !best || known_phase_recurs(p);
+	return p->longest_ns > best->longest_ns;
+}
+
+static const struct known_phase *better_like(const struct known_phase *best, const struct known_phase *p,
 					     const char *job, const char *wait)
 {
-	return is_like(p, job, wait) && (!best || p->longest_ns > best->longest_ns) ? p : best;
+	return is_like(p, job, wait) && is_better(p, best) ? p : best;
 }
 
 const struct known_phase *pauses_like(const struct pauses *s, const struct model *m, const char *job, const char *wait)
@@ -41,10 +49,10 @@ const struct known_phase *pauses_like(const struct pauses *s, const struct model
 	const struct known_phase *best = NULL;
 
 	for (size_t i = 0; i < s->n; i++)
-		best = longer_like(best, &s->all[i], job, wait);
+		best = better_like(best, &s->all[i], job, wait);
 	for (size_t i = 0; i < m->known_phases.n; i++)
 		if (!own_find(s, m->known_phases.all[i].job, m->known_phases.all[i].site))
-			best = longer_like(best, &m->known_phases.all[i], job, wait);
+			best = better_like(best, &m->known_phases.all[i], job, wait);
 	return best;
 }
 

@@ -151,7 +151,8 @@ static void a_known_phase_that_lasts_is_a_stall_and_then_a_hang(void **state)
 	assert_true(seen_now.critical_s >= 30 && seen_now.critical_s < 32);
 }
 
-/* It ended by itself, reported as a hang or not: so it may, the next time. */
+/* It ended by itself, reported as a hang or not: so it may, the next time, and half a minute of it is no news, nor while
+ * its call site is still to be read. */
 static void what_ended_by_itself_moves_the_limit(void **state)
 {
 	(void)state;
@@ -160,7 +161,7 @@ static void what_ended_by_itself_moves_the_limit(void **state)
 	stands(&ckpt, 130);
 	assert_int_equal(seen_now.criticals, 2);
 	assert_true(seen_now.critical_s >= 118 && seen_now.critical_s < 126);
-	assert_true(seen_now.warned_s < 4);
+	assert_true(seen_now.warned_s >= 30 && seen_now.warned_s < 33);
 }
 
 /* What is usual elsewhere is no excuse: as soon as the call site is read. */
