@@ -317,6 +317,36 @@ static void a_host_that_polls_for_its_gpu(void **state)
 	assert_int_equal(only()->severity, SEVERITY_CRITICAL);
 }
 
+/* A peer sets up a connection to it: on its host, in NCCL, with an idle GPU. */
+static void a_peer_that_waits_in_nccl_on_its_host(void **state)
+{
+	static const uint64_t n[] = { 12, 12, 12, 11 };
+
+	(void)state;
+	m->hang_floor_ns = SESSION_FLOOR_NS;
+	for (int in_nccl_there = 0; in_nccl_there < 2; in_nccl_there++) {
+		if (in_nccl_there) {
+			end(state);
+			start(state);
+			m->hang_floor_ns = SESSION_FLOOR_NS;
+		}
+		gpus_are(in_nccl);
+		gpus[1] = idle;
+		gpus[3] = one_sm;
+		who();
+		at[3].state = TASK_RUNNABLE;
+		stack_of[3] = (struct samples_stack){ "/job/real.py:9 step", "cuStreamSynchronize (libcuda.so.1)",
+						      "cuStreamSynchronize (libcuda.so.1)\nstep (/job/real.py:9)" };
+		stack_of[1] = (struct samples_stack){ "/job/real.py:7 step", "accept (libc.so.6)",
+						      in_nccl_there ? "accept (libc.so.6)\nncclGroupEnd (libnccl.so.2)"
+								    : "accept (libc.so.6)\nstep (/job/real.py:7)" };
+		stands(n, 5);
+		assert_int_equal(only()->kind, in_nccl_there ? FINDING_HANG : FINDING_OBSERVATION);
+		assert_int_equal(only()->cause, in_nccl_there ? CAUSE_GPU_OTHER_KERNEL : CAUSE_GPU);
+		assert_int_equal(only()->ranks[0], 3);
+	}
+}
+
 /* Such a pause ended by itself: three times as long is the limit from then on. */
 static void a_pause_that_ended_teaches(void **state)
 {
@@ -367,6 +397,7 @@ int main(void)
 		cmocka_unit_test_teardown(one_that_is_not_sampled_any_more, end),
 		TEST(behind_on_the_host),
 		TEST(a_host_that_polls_for_its_gpu),
+		TEST(a_peer_that_waits_in_nccl_on_its_host),
 		TEST(a_pause_that_ended_teaches),
 		TEST(old_samples_do_not_count),
 	};

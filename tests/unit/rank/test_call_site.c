@@ -138,11 +138,12 @@ static void waits_for_its_gpu(void **state)
 		mains[0].stack.frames = cases[i].frames;
 		if (call_site_gpu_wait(p) != cases[i].waits)
 			fail_msg("%s", cases[i].frames);
-		assert_int_equal(call_site_in_nccl(p), strstr(cases[i].frames, "libcuda") || cases[i].waits);
+		assert_int_equal(call_site_in_nccl_or_driver(p), strstr(cases[i].frames, "libcuda") || cases[i].waits);
+		assert_false(call_site_in_nccl(p));
 	}
 	mains[0].stack.frames = cases[0].frames;
 	p->last_call_ns = NOW;
-	assert_false(call_site_gpu_wait(p) || call_site_in_nccl(p));
+	assert_false(call_site_gpu_wait(p) || call_site_in_nccl_or_driver(p));
 }
 
 static void is_in_nccl(void **state)
@@ -165,14 +166,15 @@ static void is_in_nccl(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		mains[0].stack.frames = cases[i].frames;
-		if (call_site_in_nccl(p) != cases[i].is)
+		if (call_site_in_nccl_or_driver(p) != cases[i].is)
 			fail_msg("%s", cases[i].frames);
+		assert_int_equal(call_site_in_nccl(p), cases[i].is && !strstr(cases[i].frames, "libcuda"));
 	}
 	mains[0].stack.frames = "ioctl (libc.so.6)";
 	mains[0].stack.file = "/dev/nvidia0";
-	assert_true(call_site_in_nccl(p));
+	assert_true(call_site_in_nccl_or_driver(p) && !call_site_in_nccl(p));
 	mains[0].stack.file = "/dev/nvme0";
-	assert_false(call_site_in_nccl(p));
+	assert_false(call_site_in_nccl_or_driver(p));
 }
 
 /* --- two threads --- */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "detect/phrase.h"
+#include "detect/rank/call_site.h"
 
 #define RECENT_NS 10000000000ull /* samples that count */
 #define FRESH_NS 5000000000ull   /* the newest is not older */
@@ -121,12 +122,18 @@ static bool has_one_gpu(const struct proc *p)
 	return n == 1;
 }
 
+/* A first transfer between two ranks sets up their connection on the hosts: there the host waits in NCCL, its GPU has
+ * nothing to do. */
 static struct gpu_activity rank_role(const struct model *m, const struct proc *p, uint64_t since_ns)
 {
 	uint64_t recent_ns = m->now_ns > RECENT_NS ? m->now_ns - RECENT_NS : 0;
+	struct gpu_activity a = { 0 };
 
-	return has_one_gpu(p) ? gpu_activity_since(proc_gpu(p), since_ns > recent_ns ? since_ns : recent_ns, m->now_ns)
-			      : (struct gpu_activity){ 0 };
+	if (has_one_gpu(p))
+		a = gpu_activity_since(proc_gpu(p), since_ns > recent_ns ? since_ns : recent_ns, m->now_ns);
+	if (a.role == GPU_ROLE_IDLE && call_site_in_nccl(p))
+		a.role = GPU_ROLE_IN_NCCL;
+	return a;
 }
 
 static double confidence_of(const struct gpu_odd *o, int world_size)

@@ -147,7 +147,7 @@ static enum host_place place_of(const struct uncounted_job *j, const struct mode
 
 	if (t && (t->state == TASK_STOPPED || t->blocked))
 		return HOST_HALTED;
-	if (read_ns && call_site_in_nccl(p))
+	if (read_ns && call_site_in_nccl_or_driver(p))
 		return HOST_IN_NCCL;
 	return read_ns > asleep_since(m, t) ? HOST_ELSEWHERE : HOST_UNKNOWN;
 }

@@ -80,16 +80,21 @@ static bool line_waits(const char *line)
 	return false;
 }
 
-static bool gpu_wait(const struct task *t)
+static bool any_line(const struct task *t, bool (*is)(const char *line))
 {
-	for (const char *line = t->stack.frames; *line;) {
+	for (const char *line = t ? t->stack.frames : ""; *line;) {
 		line += strncmp(line, "? ", 2) ? 0 : 2;
-		if (line_waits(line))
+		if (is(line))
 			return true;
 		line += strcspn(line, "\n");
 		line += *line == '\n';
 	}
 	return false;
+}
+
+static bool gpu_wait(const struct task *t)
+{
+	return any_line(t, line_waits);
 }
 
 bool call_site_gpu_wait(const struct proc *p)
@@ -99,29 +104,33 @@ bool call_site_gpu_wait(const struct proc *p)
 	return t && gpu_wait(t);
 }
 
-static bool line_in_nccl(const char *line)
+static bool line_of(const char *line, const char *function, const char *file)
 {
-	static const char *const begins[] = { "nccl", "pnccl" }, *const files[] = { " (libnccl", " (libcuda" };
 	size_t name = strcspn(line, " \n");
 
-	for (size_t i = 0; i < 2; i++)
-		if (!strncmp(line, begins[i], strlen(begins[i])) || !strncmp(line + name, files[i], strlen(files[i])))
-			return true;
-	return false;
+	return !strncmp(line, function, strlen(function)) || !strncmp(line + name, file, strlen(file));
+}
+
+static bool line_in_nccl(const char *line)
+{
+	return line_of(line, "nccl", " (libnccl") || line_of(line, "pnccl", " (libnccl");
+}
+
+static bool line_in_nccl_or_driver(const char *line)
+{
+	return line_waits(line) || line_in_nccl(line) || line_of(line, "nccl", " (libcuda");
 }
 
 bool call_site_in_nccl(const struct proc *p)
 {
+	return any_line(call_site_task(p), line_in_nccl);
+}
+
+bool call_site_in_nccl_or_driver(const struct proc *p)
+{
 	const struct task *t = call_site_task(p);
 
-	for (const char *line = t ? t->stack.frames : ""; *line;) {
-		line += strncmp(line, "? ", 2) ? 0 : 2;
-		if (line_waits(line) || line_in_nccl(line))
-			return true;
-		line += strcspn(line, "\n");
-		line += *line == '\n';
-	}
-	return t && !strncmp(t->stack.file, "/dev/nvidia", 11);
+	return any_line(t, line_in_nccl_or_driver) || (t && !strncmp(t->stack.file, "/dev/nvidia", 11));
 }
 
 int call_site_same(const struct task *a, const struct task *b)

@@ -16,8 +16,9 @@ const struct task *call_site_task(const struct proc *p);
 const struct task *call_site_thread(const struct proc *p, uint32_t tid);
 /* It waits for its GPU: a synchronising call of the driver or the runtime is among its frames. */
 bool call_site_gpu_wait(const struct proc *p);
-/* Its main thread is in NCCL, or in the driver: a frame of one of their files, or a function of NCCL elsewhere. */
+/* Its main thread is in NCCL: a frame of its file, or a function of it elsewhere; or in NCCL or the driver. */
 bool call_site_in_nccl(const struct proc *p);
+bool call_site_in_nccl_or_driver(const struct proc *p);
 /* Both stacks are known and of now, and they wait for the same: 1; for different things: 0; not known: -1. */
 int call_site_same(const struct task *a, const struct task *b);
 /* What it sleeps for; NULL: it could not be read, or it was read before it last moved. */
