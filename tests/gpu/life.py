@@ -6,6 +6,7 @@ TIER: watch, record, or both (two sessions on the same job). FAULT: hang, lock, 
 kernel-forward. Life (SECONDS=300): no critical finding, at most one warning for each call site. A fault: its rank is
 named and nobody else, and critical where it is permanent. RANKS (default: the GPUs, at least 2). Prints one JSON line
 for a session; recordings stay in OUT_DIR."""
+import atexit
 import collections
 import concurrent.futures
 import json
@@ -190,6 +191,8 @@ def endless(tiers, n, first=0):
 
 def main():
     os.makedirs(OUT, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    atexit.register(gpujob.kill_ranks)  # a kernel that never ends would be the next run's neighbour
     for part in sys.argv[1:] or ["both"]:
         tier, _, name = part.partition("-")
         tiers = ("watch", "record") if tier == "both" else (tier,)
