@@ -69,6 +69,8 @@ ALLOWED = {
     "tools/stress/bisect": [],
     "tools/stress/p2p": ["user/base", "tools/stress", "tools/stress/lib"],
     "tools/stress/nccl": ["user/base", "tools/stress", "tools/stress/lib", "tools/stress/bisect"],
+    "tools/stress/rdma": ["user/base", "tools/stress", "tools/stress/lib", "tools/stress/nccl", "tracers/rdma",
+                          "tracers/rdma/wire"],
     "tools/simjob/libnvml": [],
     "tools/simjob/libcuda": ["tools/simjob/libnvml"],
     "tools/simjob/libnccl": ["tools/simjob/libcuda"],

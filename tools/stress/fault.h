@@ -23,6 +23,8 @@ enum fault_kind {
 	X(SLOW, "slow") \
 	X(TREND, "trend") \
 	X(LINK, "link")            /* a link of the device is narrower, slower or fewer than it should be */ \
+	X(PORT, "port")            /* of a network: it is down, or not set as the others of its kind */ \
+	X(LOSS, "packet_loss")     /* packets of a port are lost or arrive broken */ \
 	X(MISSING, "not_measured") /* a missing measurement fails */
 	FAULT_KINDS(FAULT_KIND)
 #undef FAULT_KIND

@@ -38,6 +38,18 @@ struct nccl_options {
 	const char *library; /* NULL: searched */
 };
 
+/* Of `stress rdma`. Bits: enum rdma_shape, rdma_operation, rdma_measure of rdma/rdma.h. */
+struct rdma_options {
+	uint32_t shapes, operations, measures;
+	const char *devices; /* "mlx5_0,mlx5_1:1", "^mlx5_2"; NULL: all */
+	const char *hosts;   /* "node1,node2", NULL: a launcher says, or this host alone */
+	const char *library; /* NULL: searched */
+	int gid_index;       /* -1: chosen */
+	bool no_gpus;
+	uint32_t bytes, iterations;  /* of a message; of a latency */
+	uint64_t time_ns, limit_ns; /* of a bandwidth or rate; without progress, or until a host is here */
+};
+
 struct stress_options {
 	uint64_t time_ns;
 	uint32_t size;     /* of the matrices: M = N = K */
@@ -53,6 +65,7 @@ struct stress_options {
 	uint32_t member;    /* 1 + number on its host of a process that tests one GPU; 0: it tests all of `gpus` */
 	uint64_t p2p_bytes; /* of a copy of `stress p2p`; 0: its own */
 	struct nccl_options nccl;
+	struct rdma_options rdma;
 };
 
 #define STRESS_DEFAULTS \
@@ -69,6 +82,14 @@ struct stress_options {
 			  .out_of_place = true, \
 			  .in_place = true, \
 			  .limit_ns = 60000000000ull }, \
+		.rdma = { .shapes = 3, \
+			  .operations = ~0u, \
+			  .measures = ~0u, \
+			  .gid_index = -1, \
+			  .bytes = 65536, \
+			  .iterations = 1000, \
+			  .time_ns = 250000000, \
+			  .limit_ns = 20000000000ull }, \
 	}
 
 /* "flip:gpu=0,row=5,col=7,bit=0[,always]" or "mem:gpu=0,at=4096,bit=3". 0 or -EINVAL. */

@@ -14,6 +14,7 @@
 #include "command.h"
 #include "tools/stress/nccl/collective.h"
 #include "tools/stress/nccl/member.h"
+#include "tools/stress/rdma/rdma.h"
 #include "tools/stress/run.h"
 #include "tools/stress/stress.h"
 
@@ -43,24 +44,38 @@ enum {
 	OPT_HOST,
 	OPT_NCCL,
 	OPT_LIMIT,
+	OPT_SHAPES,
+	OPT_OPERATIONS,
+	OPT_MEASURES,
+	OPT_DEVICES,
+	OPT_HOSTS,
+	OPT_GID_INDEX,
+	OPT_NO_GPUS,
+	OPT_VERBS,
 };
 
 #define SIZE_MIN 64
 #define SIZE_MAX_TESTED 16000 /* sums stay finite in fp16: numbers.h */
 #define SIZE_STEP 64
 #define P2P_BYTES_MIN 65536
+#define GIVEN_MAX 64
+#define RDMA_BYTES_MAX (1u << 30)
+#define GID_INDEX_MAX 255
 
 struct stress_args {
 	const char *test;
 	struct stress_options options;
 	bool timed, sized;
-	const char *of_gpu, *of_nccl; /* an option that was given and that only this test has */
+	const struct argp_option *given[GIVEN_MAX];
+	int n_given;
 };
 
 static const struct argp_option stress_options[] = {
 	{ "gpus", OPT_GPUS, "LIST", 0, "CUDA's numbers, as 0,2-3 (all)", HELP_WHAT },
 	{ "only", OPT_ONLY, "LIST", 0, "gpu: of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory (all)", HELP_WHAT },
-	{ "time", 't', "TIME", 0, "how long, as 90, 15m, 24h (gpu: 60 s, nccl: each case once)", HELP_WHAT },
+	{ "time", 't', "TIME", 0, "how long, as 90, 15m, 24h (gpu: 60 s, nccl: each case once; rdma: each "
+	  "measurement, 0.25 s)",
+	  HELP_WHAT },
 	{ "size", OPT_SIZE, "N", 0, "gpu: of the matrices, a multiple of 64 (8192)", HELP_WHAT },
 	{ "memory", OPT_MEMORY, "PERCENT", 0, "gpu: of free memory under test (90)", HELP_WHAT },
 	{ "collectives", OPT_COLLECTIVES, "LIST", 0,
@@ -71,18 +86,30 @@ static const struct argp_option stress_options[] = {
 	  "nccl: of fp32, bf16, fp16, fp64, fp8e4m3, fp8e5m2, int8, uint8, int32, uint32, int64, uint64, all "
 	  "(fp32,bf16)",
 	  HELP_WHAT },
-	{ "bytes", OPT_BYTES, "FROM-TO:FACTOR", 0, "nccl, p2p: sizes, as 1M, 1K-1G, 8-128M:2 (1M-1G:4; p2p: 512M)",
+	{ "bytes", OPT_BYTES, "FROM-TO:FACTOR", 0, "nccl, p2p, rdma: sizes, as 1M, 1K-1G, 8-128M:2 (1M-1G:4; p2p: 512M, rdma: of a message, 64K)",
 	  HELP_WHAT },
-	{ "iterations", OPT_ITERATIONS, "N", 0, "nccl: timed operations of a case (20)", HELP_WHAT },
+	{ "iterations", OPT_ITERATIONS, "N", 0, "nccl, rdma: timed operations of a case (20), round trips of a latency (1000)", HELP_WHAT },
 	{ "skip", OPT_SKIP, "N", 0, "nccl: operations before these, which are not timed (5)", HELP_WHAT },
 	{ "place", OPT_PLACE, "in|out|both", 0, "nccl: receive where the operands are, elsewhere (both)", HELP_WHAT },
 	{ "split", OPT_SPLIT, "rails|inside", 0,
 	  "nccl: groups of the GPUs of one number of all hosts, or of each host by itself", HELP_WHAT },
 	{ "bisect", OPT_BISECT, 0, 0, "nccl: which hosts are bad, by groups of hosts that run one case side by side",
 	  HELP_WHAT },
-	{ "host", OPT_HOST, "ADDRESS[:PORT]", 0, "nccl: where rank 0 is, if the launcher does not say", HELP_WHAT },
+	{ "host", OPT_HOST, "ADDRESS[:PORT]", 0, "nccl, rdma: where rank 0 is, if the launcher does not say", HELP_WHAT },
 	{ "nccl", OPT_NCCL, "FILE", 0, "nccl: libnccl, if it is not found by itself", HELP_WHAT },
-	{ "limit", OPT_LIMIT, "TIME", 0, "nccl: after which an operation hangs, or a rank is missing (60 s)",
+	{ "shapes", OPT_SHAPES, "LIST", 0,
+	  "rdma: of loopback, nic-to-nic, pair, ring, mesh: which ports have a link, with a comma between "
+	  "(loopback,nic-to-nic)",
+	  HELP_WHAT },
+	{ "operations", OPT_OPERATIONS, "LIST", 0, "rdma: of write, read, send (all)", HELP_WHAT },
+	{ "measures", OPT_MEASURES, "LIST", 0, "rdma: of bandwidth, latency, rate (all)", HELP_WHAT },
+	{ "devices", OPT_DEVICES, "LIST", 0,
+	  "rdma: mlx5_0,mlx5_1:1, which have to be up; ^mlx5_2: all but these (all that are up)", HELP_WHAT },
+	{ "hosts", OPT_HOSTS, "LIST", 0, "rdma: as node1,node2[:PORT]: the same command on each of these", HELP_WHAT },
+	{ "gid-index", OPT_GID_INDEX, "N", 0, "rdma: of RoCE ports (RoCE v2, IPv4 before IPv6)", HELP_WHAT },
+	{ "no-gpus", OPT_NO_GPUS, 0, 0, "rdma: no memory of GPUs", HELP_WHAT },
+	{ "verbs", OPT_VERBS, "FILE", 0, "rdma: libibverbs, if it is not found by itself", HELP_WHAT },
+	{ "limit", OPT_LIMIT, "TIME", 0, "nccl, rdma: after which an operation hangs, or a rank is missing (60 s; rdma: 20 s)",
 	  HELP_LIMITS },
 	{ "seed", OPT_SEED, "N", 0, "of the random operands (1)", HELP_WHAT },
 	{ "force", OPT_FORCE, 0, 0, "test a GPU that others use, too", HELP_WHAT },
@@ -166,12 +193,46 @@ static void nccl_take(struct argp_state *state, int key, const char *arg, struct
 		o->split = strcmp(arg, "rails") ? SPLIT_INSIDE : SPLIT_RAILS;
 }
 
+/* "nccl, rdma: what it is" is of these two; a line that begins with no test is of all. */
+static bool is_of(const struct argp_option *option, const char *test)
+{
+	const char *end = strstr(option->doc, ": ");
+	char tests[64], *rest = tests, *word;
+	bool found = false;
+
+	if (!end || end - option->doc >= (int)sizeof(tests))
+		return true;
+	snprintf(tests, sizeof(tests), "%.*s", (int)(end - option->doc), option->doc);
+	while ((word = strsep(&rest, ","))) {
+		word += strspn(word, " ");
+		if (!stress_find(word))
+			return true;
+		found |= !strcmp(word, test);
+	}
+	return found;
+}
+
+static void owners_check(struct argp_state *state, const struct stress_args *a)
+{
+	for (int i = 0; i < a->n_given; i++)
+		if (!is_of(a->given[i], a->test))
+			argp_error(state, "--%s is an option of stress %.*s", a->given[i]->name,
+				   (int)strcspn(a->given[i]->doc, ":"), a->given[i]->doc);
+}
+
+static bool is_given(const struct stress_args *a, int key)
+{
+	bool found = false;
+
+	for (int i = 0; i < a->n_given; i++)
+		found |= a->given[i]->key == key;
+	return found;
+}
+
 static void nccl_check(struct argp_state *state, struct stress_args *a)
 {
 	struct nccl_options *o = &a->options.nccl;
 
-	if (a->of_gpu)
-		argp_error(state, "--%s is an option of stress gpu", a->of_gpu);
 	if (o->bisect && o->split)
 		argp_error(state, "--bisect finds hosts, --split says which layer: one after the other");
 	if (!o->out_of_place && !(o->collectives & 0x1f))
@@ -182,10 +243,6 @@ static void nccl_check(struct argp_state *state, struct stress_args *a)
 
 static void p2p_check(struct argp_state *state, struct stress_args *a)
 {
-	const char *other = a->of_gpu ? a->of_gpu : a->of_nccl;
-
-	if (other)
-		argp_error(state, "--%s is no option of stress p2p", other);
 	if (a->options.baseline || a->options.save_baseline || a->timed)
 		argp_error(state, "--time and baselines are not of stress p2p: each link is measured once");
 	if (a->sized)
@@ -194,12 +251,36 @@ static void p2p_check(struct argp_state *state, struct stress_args *a)
 		argp_error(state, "--bytes: at least %d for stress p2p", P2P_BYTES_MIN);
 }
 
+/* Its sizes, times and limits are those that all share, with defaults of its own. */
+static void rdma_check(struct argp_state *state, struct stress_args *a)
+{
+	struct rdma_options *o = &a->options.rdma;
+
+	if (a->sized && (a->options.nccl.bytes_max > RDMA_BYTES_MAX || a->options.nccl.bytes_max < 1))
+		argp_error(state, "--bytes: from 1 to %u for stress rdma", RDMA_BYTES_MAX);
+	if (a->sized)
+		o->bytes = a->options.nccl.bytes_max;
+	if (a->timed)
+		o->time_ns = a->options.time_ns;
+	if (is_given(a, OPT_ITERATIONS))
+		o->iterations = a->options.nccl.iterations;
+	if (is_given(a, OPT_LIMIT))
+		o->limit_ns = a->options.nccl.limit_ns;
+	if (o->hosts && a->options.nccl.host)
+		argp_error(state, "--hosts names where rank 0 is, too: leave --host out");
+}
+
 static void args_check(struct argp_state *state, struct stress_args *a)
 {
 	const struct stress_options *o = &a->options;
 
 	if (!a->test)
 		argp_error(state, "which test? %s", test_names());
+	owners_check(state, a);
+	if (!strcmp(a->test, "rdma")) {
+		rdma_check(state, a);
+		return;
+	}
 	if (!strcmp(a->test, "nccl")) {
 		nccl_check(state, a);
 		return;
@@ -208,10 +289,6 @@ static void args_check(struct argp_state *state, struct stress_args *a)
 		p2p_check(state, a);
 		return;
 	}
-	if (a->sized)
-		argp_error(state, "--bytes is an option of stress nccl and p2p");
-	if (a->of_nccl)
-		argp_error(state, "--%s is an option of stress nccl", a->of_nccl);
 	if (o->size % SIZE_STEP)
 		argp_error(state, "--size: %u is no multiple of %d", o->size, SIZE_STEP);
 	if (o->resume && !o->log)
@@ -220,19 +297,34 @@ static void args_check(struct argp_state *state, struct stress_args *a)
 		argp_error(state, "--inject: row and column lie below %u (--size)", o->size);
 }
 
-/* The first option given that only one of the tests has. */
-static void owner_note(struct stress_args *a, int key)
+static void given_note(struct stress_args *a, int key)
 {
 	const struct argp_option *option = stress_options;
 
 	while (option->name && option->key != key)
 		option++;
-	if (!option->name)
-		return;
-	if (!strncmp(option->doc, "gpu: ", 5) && !a->of_gpu)
-		a->of_gpu = option->name;
-	if (!strncmp(option->doc, "nccl: ", 6) && !a->of_nccl)
-		a->of_nccl = option->name;
+	if (option->name && a->n_given < GIVEN_MAX)
+		a->given[a->n_given++] = option;
+}
+
+static void rdma_take(struct argp_state *state, int key, const char *arg, struct rdma_options *o)
+{
+	if (key == OPT_SHAPES && rdma_shapes_parse(arg, &o->shapes))
+		argp_error(state, "--shapes: '%s' is none of loopback,nic-to-nic,pair,ring,mesh", arg);
+	if (key == OPT_OPERATIONS && rdma_operations_parse(arg, &o->operations))
+		argp_error(state, "--operations: '%s' is none of write,read,send", arg);
+	if (key == OPT_MEASURES && rdma_measures_parse(arg, &o->measures))
+		argp_error(state, "--measures: '%s' is none of bandwidth,latency,rate", arg);
+	if (key == OPT_DEVICES)
+		o->devices = arg;
+	if (key == OPT_HOSTS)
+		o->hosts = arg;
+	if (key == OPT_VERBS)
+		o->library = arg;
+	if (key == OPT_GID_INDEX)
+		o->gid_index = number_take(state, "gid-index", arg, 0, GID_INDEX_MAX);
+	if (key == OPT_NO_GPUS)
+		o->no_gpus = true;
 }
 
 static error_t stress_option(int key, char *arg, struct argp_state *state)
@@ -240,7 +332,7 @@ static error_t stress_option(int key, char *arg, struct argp_state *state)
 	struct stress_args *a = state->input;
 	struct stress_options *o = &a->options;
 
-	owner_note(a, key);
+	given_note(a, key);
 	switch (key) {
 	case OPT_COLLECTIVES:
 	case OPT_TYPES:
@@ -256,6 +348,14 @@ static error_t stress_option(int key, char *arg, struct argp_state *state)
 	case OPT_BISECT: o->nccl.bisect = true; return 0;
 	case OPT_HOST: o->nccl.host = arg; return 0;
 	case OPT_NCCL: o->nccl.library = arg; return 0;
+	case OPT_SHAPES:
+	case OPT_OPERATIONS:
+	case OPT_MEASURES:
+	case OPT_DEVICES:
+	case OPT_HOSTS:
+	case OPT_VERBS:
+	case OPT_GID_INDEX:
+	case OPT_NO_GPUS: rdma_take(state, key, arg, &o->rdma); return 0;
 	case 't': a->timed = true; /* fallthrough */
 	case OPT_GPUS:
 	case OPT_ONLY:
@@ -304,12 +404,14 @@ int cmd_stress(int argc, char **argv)
 {
 	static const struct argp argp = { stress_options, stress_option, NULL, NULL, NULL, NULL, NULL };
 	static const struct help help = {
-		"stress", "gpu|nccl|p2p [OPTIONS]",
+		"stress", "gpu|nccl|p2p|rdma [OPTIONS]",
 		"Active tests: they use the devices fully, and fail on a bad one. gpu: all GPUs at once, each "
 		"result of matrix multiplications compared bit by bit, memory patterns, rates, health. p2p: links "
 		"between the GPUs of this host and to its memory, the odd one named. nccl: collectives over all GPUs "
 		"of this host, or of many under torchrun, mpirun or srun, each element checked, and whose fault a "
-		"wrong or missing one is. Never changes clocks, power or modes. Exit status 0: all passed; 1: a "
+		"wrong or missing one is. rdma: write, read and send over the ports of this host, or of "
+		"many, data checked, the port or link that is slow, loses packets or is not set as the others named. "
+		"Never changes clocks, power or modes. Exit status 0: all passed; 1: a "
 		"device failed, named; 2: usage; 3: not possible here, or a GPU is in use."
 	};
 	static struct stress_result result;

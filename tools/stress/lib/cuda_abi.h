@@ -24,6 +24,7 @@ enum { /* CUresult */
 enum { CU_STREAM_NON_BLOCKING = 1 };
 enum { CU_HOST_ALLOC_PORTABLE = 1 };
 enum { CU_PEER_PERFORMANCE_RANK = 1 };
+enum { CU_RANGE_HANDLE_DMA_BUF = 1 };
 enum { CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704 };
 enum { CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6 };
 enum { CU_ATTRIBUTE_SM_COUNT = 16, CU_ATTRIBUTE_CC_MAJOR = 75, CU_ATTRIBUTE_CC_MINOR = 76 };
@@ -76,6 +77,8 @@ typedef unsigned long long cuda_ptr;
 	X(to_host_async, "cuMemcpyDtoHAsync_v2", true, (void *to, cuda_ptr from, size_t bytes, cuda_handle stream)) \
 	X(host_alloc, "cuMemHostAlloc", true, (void **at, size_t bytes, unsigned int flags)) \
 	X(host_free, "cuMemFreeHost", true, (void *at)) \
+	X(range_handle, "cuMemGetHandleForAddressRange", false, \
+	  (void *handle, cuda_ptr at, size_t bytes, int type, unsigned long long flags)) \
 	X(error_name, "cuGetErrorName", false, (int error, const char **name))
 /* clang-format on */
 

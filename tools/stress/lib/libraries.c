@@ -37,6 +37,12 @@ static const struct library_symbol nccl_symbols[] = {
 #undef X
 };
 
+static const struct library_symbol verbs_symbols[] = {
+#define X(field, symbol, required, type, args) { symbol, offsetof(struct verbs, field), required },
+	VERBS_FUNCTIONS(X)
+#undef X
+};
+
 static int explained(int err, char why[LIBRARY_WHY], const char *object, const char *remedy)
 {
 	char cause[LIBRARY_WHY];
@@ -120,6 +126,16 @@ int libraries_nccl(struct nccl *nccl, const char *path, char why[LIBRARY_WHY])
 			"install NCCL, or say where it is with --nccl FILE (PyTorch has one in "
 			"site-packages/nvidia/nccl/lib)");
 	return err ? err : nccl_check(nccl, why);
+}
+
+int libraries_verbs(struct verbs *verbs, const char *path, char why[LIBRARY_WHY])
+{
+	const char *const names[] = { path ? path : "libibverbs.so.1", NULL };
+	int err = library_open(names, verbs_symbols, COUNT(verbs_symbols), verbs, why);
+
+	return explained(err, why, "libibverbs (libibverbs.so.1)",
+			 "install rdma-core (Debian: libibverbs1 and ibverbs-providers), or say where it is with "
+			 "--verbs FILE");
 }
 
 const char *cuda_error_text(const struct cuda *cuda, int error)

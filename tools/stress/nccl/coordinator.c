@@ -5,9 +5,6 @@
 #include "tools/stress/nccl/coordinator.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,12 +19,12 @@
 
 #include "base/clock.h"
 #include "tools/stress/nccl/member.h"
+#include "tools/stress/nccl/rendezvous.h"
 #include "tools/stress/run.h"
 
 #define SLICE_NS 500000000ull
 #define FIRST_WORD_NS 5000000000ull
 #define AGAIN_NS 60000000000ull
-#define CONNECT_RETRY_NS 200000000
 #define END_NS 5000000000ull
 
 /* --- one rank --- */
@@ -180,83 +177,17 @@ static int locals_choose(const struct stress_options *options, int *locals, int 
 
 /* --- those of others --- */
 
-static int address_find(const char *host, int port, bool passive, struct addrinfo **list, char why[LIBRARY_WHY])
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = passive ? AI_PASSIVE : 0 };
-	char service[16];
-	int err;
-
-	snprintf(service, sizeof(service), "%d", port);
-	err = getaddrinfo(passive ? NULL : host, service, &hints, list);
-	if (!err)
-		return 0;
-	snprintf(why, LIBRARY_WHY, "rank 0's host '%.100s': %s: give an address with --host", host, gai_strerror(err));
-	return -EINVAL;
-}
-
-/* On all addresses, of IPv6 too where there is one. */
-static int listener_open(const struct launcher_place *place, int *fd, char why[LIBRARY_WHY])
-{
-	struct sockaddr_in6 any = { .sin6_family = AF_INET6,
-				    .sin6_addr = IN6ADDR_ANY_INIT,
-				    .sin6_port = htons(place->port) };
-	struct sockaddr_in old = { .sin_family = AF_INET, .sin_port = htons(place->port) };
-	const struct sockaddr *at = (const struct sockaddr *)&any;
-	socklen_t size = sizeof(any);
-
-	*fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (*fd >= 0)
-		setsockopt(*fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int));
-	else {
-		*fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		at = (const struct sockaddr *)&old;
-		size = sizeof(old);
-	}
-	setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
-	if (!bind(*fd, at, size) && !listen(*fd, NCCL_RANKS_MAX))
-		return 0;
-	snprintf(why, LIBRARY_WHY,
-		 "rank 0 cannot listen on port %d: %s: give another with --host ADDRESS:PORT, on all "
-		 "ranks alike",
-		 place->port, strerror(errno));
-	return -EINVAL;
-}
-
-static void socket_tune(int fd)
-{
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){ 1 }, sizeof(int));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){ 10 }, sizeof(int));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){ 5 }, sizeof(int));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &(int){ 4 }, sizeof(int));
-}
-
 int coordinator_join(const struct launcher_place *place, const struct stress_options *options, char why[LIBRARY_WHY])
 {
 	struct member_place member = {
 		.rank = place->rank, .size = place->size, .local = place->local, .forced = options->force
 	};
-	uint64_t end_ns = clock_monotonic_ns() + options->nccl.limit_ns;
-	struct addrinfo *list = NULL;
+	int status = rendezvous_connect(place, options->nccl.limit_ns, &member.fd, why), err;
 
-	if (address_find(place->host, place->port, false, &list, why))
-		return STRESS_USAGE;
-	do {
-		for (struct addrinfo *a = list; a && !run_signal; a = a->ai_next) {
-			member.fd = socket(a->ai_family, SOCK_STREAM, 0);
-			if (member.fd >= 0 && !connect(member.fd, a->ai_addr, a->ai_addrlen)) {
-				socket_tune(member.fd);
-				member_become(&member, options->nccl.library);
-			}
-			close(member.fd);
-		}
-		nanosleep(&(struct timespec){ .tv_nsec = CONNECT_RETRY_NS }, NULL);
-	} while (clock_monotonic_ns() < end_ns && !run_signal);
-	freeaddrinfo(list);
-	snprintf(why, LIBRARY_WHY,
-		 "rank %d: rank 0 at %.100s, port %d, cannot be reached for %.0f s: does it run there, and does a "
-		 "firewall let that port through? --host ADDRESS:PORT gives another",
-		 place->rank, place->host, place->port, options->nccl.limit_ns * 1e-9);
+	if (status)
+		return status;
+	err = member_become(&member, options->nccl.library);
+	snprintf(why, LIBRARY_WHY, "rank %d: its process cannot be started: %s", place->rank, strerror(-err));
 	return STRESS_IMPOSSIBLE;
 }
 
@@ -352,7 +283,7 @@ static int all_wait(struct arrival *a)
 
 			if (fd < 0)
 				continue;
-			socket_tune(fd);
+			rendezvous_tune(fd);
 			a->pids[a->n] = 0;
 			a->polled[a->n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
 		}
@@ -431,7 +362,7 @@ int coordinator_open(struct coordinator *c, const struct stress_options *options
 	for (int i = 0; i < c->n; i++)
 		c->ranks[i].fd = -1;
 	a.polled[0] = (struct pollfd){ .fd = -1, .events = POLLIN };
-	if (place && listener_open(place, &a.polled[0].fd, why))
+	if (place && rendezvous_listen(place->port, &a.polled[0].fd, why))
 		status = STRESS_IMPOSSIBLE;
 	status = status ? status : ranks_start(c, &a, locals, n_children);
 	status = status ? status : all_wait(&a);

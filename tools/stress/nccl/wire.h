@@ -25,7 +25,25 @@ enum wire_type {
 	WIRE_END,   /* to a rank: the test is over */
 	WIRE_FAULT, /* rank: what its GPU's health was */
 	WIRE_BYE,
-	WIRE_STATUS, /* to a rank: the exit status of all */
+	WIRE_STATUS, /* to a rank, a host: the exit status of all */
+	/* stress rdma: rdma/fleet.h */
+	WIRE_HOST = 64, /* host: I am here, with so many ports */
+	WIRE_PORT,
+	WIRE_LANE, /* host: this connection is an end of a port */
+	/* to an end of a port, and its answers: rdma/lane.h */
+	WIRE_OPEN,
+	WIRE_OPENED,
+	WIRE_CONNECT,
+	WIRE_CONNECTED,
+	WIRE_RUN,
+	WIRE_READY,
+	WIRE_GO,
+	WIRE_FINISH,
+	WIRE_MEASURED,
+	WIRE_CLOSE,
+	WIRE_CLOSED,
+	WIRE_COUNT,
+	WIRE_COUNTED,
 };
 
 struct wire_hello {

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fleet.h - all hosts of a run, as the coordinator sees them: their ports, and a connection to each end of each port.
+ * The coordinator is the process of the first host; its own ports are threads of it, those of others come over TCP.
+ */
+#ifndef STRESS_RDMA_FLEET_H
+#define STRESS_RDMA_FLEET_H
+
+#include "tools/stress/nccl/launcher.h"
+#include "tools/stress/rdma/lane.h"
+
+#define RDMA_PORT_DEFAULT 29556 /* one more than that of stress nccl */
+
+struct wire_host {
+	uint32_t version, list; /* of the binary; a hash of --hosts */
+	int32_t rank, size, n_ports, n_places;
+	char host[64], note[256];
+	struct rdma_place places[RDMA_PLACES_MAX];
+};
+
+struct wire_port {
+	int32_t index;
+	struct rdma_port port;
+};
+
+struct wire_lane {
+	uint32_t version;
+	int32_t rank, port, role;
+};
+
+#define FLEET_VERSION ((uint32_t)(sizeof(struct rdma_result) << 16 ^ sizeof(struct rdma_port) << 4 ^ \
+				  sizeof(struct rdma_case) ^ sizeof(struct rdma_address) << 24 ^ 1))
+
+struct fleet_host {
+	struct wire_host hello;
+	int fd, first_port; /* fd -1: this host */
+};
+
+struct fleet_port {
+	struct rdma_port port;
+	int fds[2]; /* by enum traffic_role */
+	bool lost;  /* an end does not answer any more */
+	struct wire_counted begin, end;
+};
+
+struct fleet {
+	const struct stress_options *options;
+	int n_hosts, n_ports;
+	struct fleet_host *hosts;
+	struct fleet_port *ports;
+	struct lane lanes[2 * RDMA_PORTS_HOST_MAX]; /* of this host */
+	bool stopped;
+};
+
+/* `place` NULL: this host alone. STRESS_PASSED: all are here; else the exit status, with `why`. */
+int fleet_open(struct fleet *fleet, struct rdma_host *host, const struct launcher_place *place, uint32_t list,
+	       char why[LIBRARY_WHY]);
+/* Ends all hosts with that exit status. */
+void fleet_close(struct fleet *fleet, int status);
+/* A host that is not the first: its whole part. The exit status. */
+int fleet_join(struct rdma_host *host, const struct stress_options *options, const struct launcher_place *place,
+	       uint32_t list, char why[LIBRARY_WHY]);
+/* The same for a host that cannot test, so that the first one knows: STRESS_* and why. */
+void fleet_refuse(const struct stress_options *options, const struct launcher_place *place, int status,
+		  const char *why);
+
+/* False: it is lost, now or before. */
+bool lane_say(struct fleet *fleet, int port, enum traffic_role role, enum wire_type type, const void *body,
+	      uint32_t bytes);
+bool lane_hear(struct fleet *fleet, int port, enum traffic_role role, enum wire_type type, void *body, size_t bytes,
+	       uint64_t limit_ns);
+/* "mlx5_0:1", of several hosts "node3/mlx5_0:1" */
+const char *fleet_port_name(const struct fleet *fleet, int port, char *text, size_t size);
+/* hosts.c: which rank this host is in "a,b,c". 0 or -EINVAL with `why`. *list: a hash of it. */
+int hosts_find(const char *list, struct launcher_place *place, uint32_t *hash, char why[LIBRARY_WHY]);
+const char *hosts_name(char *name, size_t size);
+
+#endif

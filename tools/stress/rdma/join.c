@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * join.c - the part of a host that is not the first: it connects, shows its ports, gives a connection to each end of
+ * each, and ends with the exit status of all.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tools/stress/nccl/rendezvous.h"
+#include "tools/stress/rdma/fleet.h"
+
+#define SLICE_NS 300000000ull
+
+static int ports_send(int fd, const struct rdma_host *host, const struct launcher_place *place, uint32_t list)
+{
+	struct wire_host hello = { .version = FLEET_VERSION,
+				   .list = list,
+				   .rank = place->rank,
+				   .size = place->size,
+				   .n_ports = host->n_ports,
+				   .n_places = host->n_places };
+	int err;
+
+	hosts_name(hello.host, sizeof(hello.host));
+	snprintf(hello.note, sizeof(hello.note), "%s", host->note);
+	memcpy(hello.places, host->places, sizeof(hello.places));
+	err = wire_send(fd, WIRE_HOST, &hello, sizeof(hello));
+	for (int i = 0; i < host->n_ports && !err; i++) {
+		struct wire_port port = { i, host->ports[i] };
+
+		err = wire_send(fd, WIRE_PORT, &port, sizeof(port));
+	}
+	return err;
+}
+
+static int lanes_connect(struct lane *lanes, struct rdma_host *host, const struct stress_options *options,
+			 const struct launcher_place *place, char why[LIBRARY_WHY])
+{
+	for (int i = 0; i < 2 * host->n_ports; i++) {
+		struct wire_lane hello = { FLEET_VERSION, place->rank, i / 2, i % 2 };
+		int status;
+
+		lanes[i] = (struct lane){ .host = host, .port = i / 2, .role = i % 2 };
+		status = rendezvous_connect(place, options->rdma.limit_ns, &lanes[i].fd, why);
+		if (status)
+			return status;
+		if (wire_send(lanes[i].fd, WIRE_LANE, &hello, sizeof(hello)) || lane_start(&lanes[i])) {
+			snprintf(why, LIBRARY_WHY, "host %.60s, which leads the test, ended it: see what it says",
+				 place->host);
+			return STRESS_IMPOSSIBLE;
+		}
+	}
+	return STRESS_PASSED;
+}
+
+/* Until the first host says how it ended. */
+static int status_wait(int fd, const struct launcher_place *place, char why[LIBRARY_WHY])
+{
+	char body[WIRE_BODY_MAX] __attribute__((aligned(8)));
+	int status = STRESS_IMPOSSIBLE, err = -ETIMEDOUT;
+	enum wire_type type = 0;
+
+	while (err == -ETIMEDOUT && !run_signal)
+		err = wire_receive(fd, &type, body, clock_monotonic_ns() + SLICE_NS);
+	if (!err && type == WIRE_STATUS)
+		memcpy(&status, body, sizeof(status));
+	else
+		snprintf(why, LIBRARY_WHY, run_signal ? "stopped by a signal" :
+			 "host %.60s, which leads the test, ended it: see what it says", place->host);
+	return status;
+}
+
+int fleet_join(struct rdma_host *host, const struct stress_options *options, const struct launcher_place *place,
+	       uint32_t list, char why[LIBRARY_WHY])
+{
+	static struct lane lanes[2 * RDMA_PORTS_HOST_MAX];
+	int fd, status = rendezvous_connect(place, options->rdma.limit_ns, &fd, why);
+
+	if (status)
+		return status;
+	if (ports_send(fd, host, place, list)) {
+		snprintf(why, LIBRARY_WHY, "host %.60s, which leads the test, ended it: see what it says", place->host);
+		return STRESS_IMPOSSIBLE;
+	}
+	status = lanes_connect(lanes, host, options, place, why);
+	status = status ? status : status_wait(fd, place, why);
+	close(fd);
+	for (int i = 0; i < 2 * host->n_ports; i++) {
+		if (lanes[i].started)
+			shutdown(lanes[i].fd, SHUT_RDWR);
+		lane_stop(&lanes[i]);
+	}
+	return status;
+}
+
+void fleet_refuse(const struct stress_options *options, const struct launcher_place *place, int status,
+		  const char *why)
+{
+	struct wire_refused refused = { .rank = place->rank, .status = status };
+	char name[64], own[LIBRARY_WHY];
+	int fd;
+
+	snprintf(refused.why, sizeof(refused.why), "host %.60s: %.420s", hosts_name(name, sizeof(name)), why);
+	if (rendezvous_connect(place, options->rdma.limit_ns, &fd, own))
+		return;
+	wire_send(fd, WIRE_REFUSED, &refused, sizeof(refused));
+	close(fd);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * links.c - a case on the links of a round: both ends of each opened, connected, checked, measured, step by step, all
+ * links side by side.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/stress/rdma/rdma_run.h"
+
+#define STEP_NS 30000000000ull /* to open, connect and the like: a driver may be slow */
+#define SMALL_PACKET 256
+
+struct trial {
+	struct rdma_measured m;
+	struct rdma_address own[2];
+	struct rdma_result ends[2];
+	bool on; /* nothing has failed yet */
+};
+
+static int port_of(const struct trial *t, int role)
+{
+	return role == ROLE_FROM ? t->m.from : t->m.to;
+}
+
+static void trial_fail(struct trial *t, int status, const char *text)
+{
+	if (t->on) {
+		t->m.result.status = status;
+		t->m.result.value = NAN;
+		snprintf(t->m.result.text, sizeof(t->m.result.text), "%s", text);
+	}
+	t->on = false;
+}
+
+static void trial_lost(const struct rdma_run *run, struct trial *t, int role)
+{
+	char name[160], text[192];
+
+	snprintf(text, sizeof(text), "%.120s: its process or its host does not answer",
+		 rdma_port_name(run, port_of(t, role), name, sizeof(name)));
+	trial_fail(t, run->fleet.stopped ? RDMA_HUNG : RDMA_LANE_LOST, text);
+}
+
+static void say(struct rdma_run *run, struct trial *t, int role, enum wire_type type, const void *body, uint32_t bytes)
+{
+	if (t->on && !lane_say(&run->fleet, port_of(t, role), role, type, body, bytes))
+		trial_lost(run, t, role);
+}
+
+static bool hear(struct rdma_run *run, struct trial *t, int role, enum wire_type type, void *body, size_t bytes,
+		 uint64_t limit_ns)
+{
+	if (t->on && !lane_hear(&run->fleet, port_of(t, role), role, type, body, bytes, limit_ns))
+		trial_lost(run, t, role);
+	return t->on;
+}
+
+/* --- steps, each on all links --- */
+
+static void all_open(struct rdma_run *run, struct trial *trials, int n)
+{
+	for (int i = 0; i < 2 * n; i++)
+		say(run, &trials[i / 2], i % 2, WIRE_OPEN, &trials[i / 2].m.of, sizeof(struct rdma_case));
+	for (int i = 0; i < 2 * n; i++) {
+		struct trial *t = &trials[i / 2];
+		struct wire_opened opened = { .status = RDMA_DONE };
+		bool was_on = t->on;
+
+		/* both ends answer, whatever the first one says */
+		if (was_on && !lane_hear(&run->fleet, port_of(t, i % 2), i % 2, WIRE_OPENED, &opened, sizeof(opened), STEP_NS))
+			trial_lost(run, t, i % 2);
+		else if (was_on && opened.status)
+			t->m.result.status = opened.status;
+		if (was_on && t->on && opened.status)
+			snprintf(t->m.result.text, sizeof(t->m.result.text), "%s", opened.text);
+		t->own[i % 2] = opened.own;
+		if (i % 2 && t->on && t->m.result.status)
+			t->on = false;
+	}
+}
+
+static void all_connect(struct rdma_run *run, struct trial *trials, int n)
+{
+	struct wire_ready ready[2];
+
+	for (int i = 0; i < 2 * n; i++)
+		say(run, &trials[i / 2], i % 2, WIRE_CONNECT, &trials[i / 2].own[!(i % 2)], sizeof(struct rdma_address));
+	for (int i = 0; i < n; i++) {
+		struct trial *t = &trials[i];
+
+		for (int role = 0; role < 2; role++)
+			hear(run, t, role, WIRE_CONNECTED, &ready[role], sizeof(ready[role]), STEP_NS);
+		for (int role = 0; role < 2 && t->on; role++)
+			if (ready[role].status)
+				trial_fail(t, ready[role].status, ready[role].text);
+	}
+}
+
+static uint64_t packets_of(const struct rdma_measured *m, const struct rdma_result *end)
+{
+	uint64_t sent = end->counters[PORT_SENT_PACKETS];
+
+	return sent != PORT_NOT_COUNTED && sent ? sent : end->messages * (1 + m->of.bytes / 1024);
+}
+
+static void ends_merge(struct trial *t)
+{
+	struct rdma_result *from = &t->ends[ROLE_FROM], *to = &t->ends[ROLE_TO], *r = &t->m.result;
+	const struct rdma_result *wrong = to->wrong ? to : from;
+	uint64_t checked = r->checked + from->checked + to->checked;
+	bool one_port = t->m.from == t->m.to; /* both ends read the same counters */
+
+	t->m.lost += counters_sum(from->counters, COUNTER_LOSS) +
+		     (one_port ? 0 : counters_sum(to->counters, COUNTER_LOSS));
+	t->m.packets += packets_of(&t->m, from) + (one_port ? 0 : packets_of(&t->m, to));
+	if (from->status || to->status) {
+		const struct rdma_result *bad = from->status ? from : to;
+
+		r->completion = bad->completion;
+		trial_fail(t, bad->status, bad->text);
+	} else if (!r->wrong) {
+		*r = *from;
+		r->wrong = wrong->wrong;
+		r->wrong_at = wrong->wrong_at;
+		r->want = wrong->want;
+		r->got = wrong->got;
+	}
+	r->checked = checked;
+}
+
+static uint64_t run_limit(const struct rdma_case *c)
+{
+	return STEP_NS + c->time_ns + 4 * c->limit_ns;
+}
+
+static void all_run(struct rdma_run *run, struct trial *trials, int n, int32_t phase)
+{
+	struct wire_ready ready;
+
+	for (int i = 0; i < 2 * n; i++)
+		say(run, &trials[i / 2], i % 2, WIRE_RUN, &phase, sizeof(phase));
+	for (int i = 0; i < 2 * n; i++)
+		hear(run, &trials[i / 2], i % 2, WIRE_READY, &ready, sizeof(ready), STEP_NS);
+	for (int role = ROLE_TO; role >= ROLE_FROM; role--)
+		for (int i = 0; i < n; i++)
+			say(run, &trials[i], role, WIRE_GO, NULL, 0);
+	for (int i = 0; i < n; i++) {
+		struct trial *t = &trials[i];
+
+		hear(run, t, ROLE_FROM, WIRE_MEASURED, &t->ends[ROLE_FROM], sizeof(t->ends[0]), run_limit(&t->m.of));
+		say(run, t, ROLE_TO, WIRE_FINISH, NULL, 0);
+	}
+	for (int i = 0; i < n; i++)
+		if (hear(run, &trials[i], ROLE_TO, WIRE_MEASURED, &trials[i].ends[ROLE_TO], sizeof(trials[i].ends[0]),
+			 STEP_NS))
+			ends_merge(&trials[i]);
+}
+
+static void all_close(struct rdma_run *run, struct trial *trials, int n)
+{
+	for (int i = 0; i < 2 * n; i++)
+		lane_say(&run->fleet, port_of(&trials[i / 2], i % 2), i % 2, WIRE_CLOSE, NULL, 0);
+	for (int i = 0; i < 2 * n; i++)
+		lane_hear(&run->fleet, port_of(&trials[i / 2], i % 2), i % 2, WIRE_CLOSED, NULL, 0, STEP_NS);
+}
+
+static void all_try(struct rdma_run *run, struct trial *trials, int n, bool checks, bool measures)
+{
+	all_open(run, trials, n);
+	all_connect(run, trials, n);
+	if (checks)
+		all_run(run, trials, n, PHASE_CHECK);
+	if (measures)
+		all_run(run, trials, n, PHASE_MEASURE);
+	all_close(run, trials, n);
+}
+
+/* --- what came of it --- */
+
+/* Large packets are lost and small ones are not: the network's MTU is smaller than the ports'. */
+static bool small_passes(struct rdma_run *run, const struct rdma_measured *m)
+{
+	struct trial t = { .m = *m, .on = true };
+
+	t.m.result = (struct rdma_result){ .status = RDMA_DONE };
+	t.m.of.mtu = SMALL_PACKET;
+	t.m.of.measure = RDMA_BANDWIDTH;
+	all_try(run, &t, 1, true, false);
+	return t.on && t.m.result.status == RDMA_DONE && !t.m.result.wrong;
+}
+
+static void measured_add(struct rdma_run *run, const struct rdma_measured *m)
+{
+	if (run->n_measured == run->room) {
+		run->room = run->room ? 2 * run->room : 64;
+		run->measured = realloc(run->measured, run->room * sizeof(*run->measured));
+		if (!run->measured)
+			abort();
+	}
+	run->measured[run->n_measured++] = *m;
+	rdma_report_measured(run, m);
+}
+
+bool link_has_failed(const struct rdma_run *run, int from, int to)
+{
+	for (int i = 0; i < run->n_measured; i++) {
+		const struct rdma_measured *m = &run->measured[i];
+
+		if (m->from == from && m->to == to && m->result.status > RDMA_ABSENT)
+			return true;
+	}
+	return false;
+}
+
+void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_link *links, int n,
+	       const struct rdma_case *of, const struct rdma_place *places)
+{
+	struct trial *trials = calloc(n, sizeof(*trials));
+	int n_on = 0;
+
+	if (!trials)
+		abort();
+	for (int i = 0; i < n; i++) {
+		struct trial *t = &trials[n_on];
+
+		if (link_has_failed(run, links[i].from, links[i].to) || run->fleet.ports[links[i].from].lost ||
+		    run->fleet.ports[links[i].to].lost)
+			continue;
+		t->m = (struct rdma_measured){ .shape = shape, .from = links[i].from, .to = links[i].to, .of = *of };
+		t->m.of.to = places[i];
+		t->m.of.seed = of->seed + 131071ull * i;
+		t->on = true;
+		n_on++;
+	}
+	all_try(run, trials, n_on, of->measure == RDMA_BANDWIDTH, true);
+	for (int i = 0; i < n_on && !run->fleet.stopped; i++) {
+		struct rdma_measured *m = &trials[i].m;
+
+		if (m->result.status == RDMA_FAILED && m->from != m->to)
+			m->small_passes = small_passes(run, m);
+		measured_add(run, m);
+	}
+	free(trials);
+}
+
+void ports_count(struct rdma_run *run, bool end)
+{
+	for (int i = 0; i < run->fleet.n_ports; i++) {
+		struct fleet_port *p = &run->fleet.ports[i];
+		struct wire_counted *to = end ? &p->end : &p->begin;
+
+		if (lane_say(&run->fleet, i, ROLE_FROM, WIRE_COUNT, NULL, 0))
+			lane_hear(&run->fleet, i, ROLE_FROM, WIRE_COUNTED, to, sizeof(*to), STEP_NS);
+		if (p->lost)
+			memset(to->counters, 0xff, sizeof(to->counters)); /* PORT_NOT_COUNTED */
+	}
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * port_judge.c - ports by comparison with those of their kind: one that is down where most are up, and settings that
+ * differ. A host has ports with no cable; so a port that is down is no fault by itself, unless it was named.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/stress/rdma/rdma_run.h"
+
+static const struct rdma_port *port_at(const struct rdma_run *run, int i)
+{
+	return &run->fleet.ports[i].port;
+}
+
+bool ports_alike(const struct rdma_port *a, const struct rdma_port *b)
+{
+	return a->vendor == b->vendor && a->part == b->part && a->link_layer == b->link_layer && a->soft == b->soft;
+}
+
+static const char *state_name(int state)
+{
+	static const char *const names[] = { "unknown", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER" };
+
+	return state >= 0 && state < (int)(sizeof(names) / sizeof(names[0])) ? names[state] : "unknown";
+}
+
+static const char *state_remedy(const struct rdma_port *p)
+{
+	if (p->state == 2 && p->link_layer == VERBS_LINK_INFINIBAND)
+		return "the link is up, but no subnet manager has set it up: does opensm run?";
+	return p->phys_state == 2 ? "it sees no other end: look at cable and switch port"
+				  : "look at cable, transceiver, switch port, and at its netdev (ip link)";
+}
+
+/* How many of its kind there are besides it, and are up. */
+static void kind_count(const struct rdma_run *run, int i, int *others, int *up)
+{
+	*others = *up = 0;
+	for (int j = 0; j < run->fleet.n_ports; j++)
+		if (j != i && ports_alike(port_at(run, i), port_at(run, j))) {
+			(*others)++;
+			*up += run->is_usable[j];
+		}
+}
+
+static void down_judge(struct rdma_run *run, int i)
+{
+	const struct rdma_port *p = port_at(run, i);
+	const char *devices = run->options->rdma.devices;
+	bool named = devices && *devices != '^';
+	char name[160];
+	int others, up;
+
+	kind_count(run, i, &others, &up);
+	if (named || 2 * up > others + 1)
+		rdma_fault(run, FAULT_PORT, i, "it is %s, %d of %d others of its kind are up: %s", state_name(p->state), up,
+			   others, state_remedy(p));
+	else
+		rdma_note(run, "%s is %s and not tested (%d of %d others of its kind are up); name it with --devices if "
+			  "it should be up", rdma_port_name(run, i, name, sizeof(name)), state_name(p->state), up, others);
+}
+
+/* --- settings --- */
+
+struct setting {
+	const char *name;
+	enum { SETTING_MTU, SETTING_SPEED, SETTING_GID_TYPE, SETTING_GID_INDEX, SETTING_FIRMWARE, N_SETTINGS } id;
+	bool is_note;
+	const char *remedy;
+};
+
+static const struct setting settings[N_SETTINGS] = {
+	{ "active MTU", SETTING_MTU, false, "set the MTU of its netdev, and of the switch port, as the others'" },
+	{ "speed and width", SETTING_SPEED, false, "look at cable, transceiver and switch port; a link that trained down" },
+	{ "GID type", SETTING_GID_TYPE, false, "its netdev has no address of the kind that the others have" },
+	{ "GID index", SETTING_GID_INDEX, true, "do not set NCCL_IB_GID_INDEX to one number for all" },
+	{ "firmware", SETTING_FIRMWARE, true, "one version makes faults easier to find" },
+};
+
+static const char *setting_text(const struct rdma_port *p, const struct setting *s, char *text, size_t size)
+{
+	switch (s->id) {
+	case SETTING_MTU: snprintf(text, size, "%d", p->mtu); break;
+	case SETTING_SPEED: snprintf(text, size, "%s", p->speed); break;
+	case SETTING_GID_TYPE: snprintf(text, size, "%s", p->gid_type); break;
+	case SETTING_GID_INDEX: snprintf(text, size, "%d", p->gid_index); break;
+	default: snprintf(text, size, "%s", p->firmware);
+	}
+	return text;
+}
+
+/* How many usable ports of its kind, itself among them, have this value; *of: how many there are. */
+static int value_count(const struct rdma_run *run, const struct setting *s, int i, const char *value, int *of)
+{
+	char text[80];
+	int n = 0;
+
+	*of = 0;
+	for (int j = 0; j < run->fleet.n_ports; j++) {
+		if (!run->is_usable[j] || !ports_alike(port_at(run, i), port_at(run, j)))
+			continue;
+		(*of)++;
+		n += !strcmp(setting_text(port_at(run, j), s, text, sizeof(text)), value);
+	}
+	return n;
+}
+
+/* The value that most of its kind have, else the one that a port with another has: where two differ, both are named. */
+static bool usual_find(const struct rdma_run *run, const struct setting *s, int i, char usual[80], int *n, int *of)
+{
+	char own[80];
+
+	setting_text(port_at(run, i), s, own, sizeof(own));
+	*n = 0;
+	for (int j = 0; j < run->fleet.n_ports; j++) {
+		char text[80];
+		int count;
+
+		if (!run->is_usable[j] || !ports_alike(port_at(run, i), port_at(run, j)))
+			continue;
+		count = value_count(run, s, i, setting_text(port_at(run, j), s, text, sizeof(text)), of);
+		if (count > *n || (count == *n && !strcmp(usual, own) && strcmp(text, own))) {
+			*n = count;
+			snprintf(usual, 80, "%s", text);
+		}
+	}
+	return *n && strcmp(usual, own);
+}
+
+static void setting_judge(struct rdma_run *run, const struct setting *s, int i)
+{
+	char usual[80] = "", own[80], name[160];
+	int n, of;
+
+	if (!usual_find(run, s, i, usual, &n, &of))
+		return;
+	setting_text(port_at(run, i), s, own, sizeof(own));
+	if (s->is_note)
+		rdma_note(run, "%s: %s %s, of %d of %d ports of its kind %s: %s", rdma_port_name(run, i, name, sizeof(name)),
+			  s->name, *own ? own : "none", n, of, *usual ? usual : "none", s->remedy);
+	else
+		rdma_fault(run, FAULT_PORT, i, "%s %s, of %d of %d ports of its kind %s%s: %s", s->name, *own ? own : "none",
+			   n, of, *usual ? usual : "none", 2 * n > of ? "" : " (which one is right, nothing says)",
+			   s->remedy);
+}
+
+void ports_judge(struct rdma_run *run)
+{
+	for (int i = 0; i < run->fleet.n_ports; i++)
+		if (!run->is_usable[i])
+			down_judge(run, i);
+	for (int i = 0; i < run->fleet.n_ports; i++)
+		for (int s = 0; s < N_SETTINGS && run->is_usable[i]; s++)
+			setting_judge(run, &settings[s], i);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ports.c - what is known of a port: its state, MTU and GIDs by verbs; speed, GID types and memory node by sysfs.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/stress/rdma/host.h"
+
+/* The first line below class/infiniband/DEVICE, without its end; false: there is none. */
+static bool line_read(const struct rdma_port *p, char *text, size_t size, const char *format, int number)
+{
+	char path[512], below[128];
+	FILE *f;
+	bool ok;
+
+	snprintf(below, sizeof(below), format, p->number, number);
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/%s", sysfs_root(), p->device, below);
+	f = fopen(path, "re");
+	ok = f && fgets(text, size, f);
+	if (f)
+		fclose(f);
+	if (ok)
+		text[strcspn(text, "\n")] = 0;
+	else
+		*text = 0;
+	return ok && *text;
+}
+
+static void gid_text(const union verbs_gid *gid, char text[40])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	const uint8_t *r = gid->raw;
+
+	if (!memcmp(r, mapped, sizeof(mapped))) {
+		snprintf(text, 40, "%u.%u.%u.%u", r[12], r[13], r[14], r[15]);
+		return;
+	}
+	for (int i = 0; i < 8; i++)
+		snprintf(text + 5 * i, 40 - 5 * i, i < 7 ? "%02x%02x:" : "%02x%02x", r[2 * i], r[2 * i + 1]);
+}
+
+/* Which of a RoCE port's GIDs is best: version 2 before 1, which no router lets through; an address of IPv4 before one
+ * of IPv6, and that before a link-local one. -1: it is empty. */
+static int gid_worth(const union verbs_gid *gid, const char *type)
+{
+	static const union verbs_gid none;
+	bool mapped = !gid->words[0] && !gid->raw[8] && !gid->raw[9] && gid->raw[10] == 0xff && gid->raw[11] == 0xff;
+	bool local = gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+
+	if (!memcmp(gid, &none, sizeof(none)))
+		return -1;
+	return 4 * !strcmp(type, "RoCE v2") + (mapped ? 2 : !local);
+}
+
+static void gid_choose(struct rdma_host *host, struct verbs_device_context *context, struct rdma_port *p, int entries)
+{
+	int best = -1, wanted = host->options->rdma.gid_index;
+	union verbs_gid gid;
+	char type[sizeof(p->gid_type)];
+
+	p->gid_index = -1;
+	for (int i = wanted < 0 ? 0 : wanted; i < (wanted < 0 ? entries : wanted + 1); i++) {
+		int worth;
+
+		if (!line_read(p, type, sizeof(type), "ports/%d/gid_attrs/types/%d", i) && !wanted)
+			continue;
+		if (host->verbs.query_gid(context, p->number, i, &gid))
+			continue;
+		worth = gid_worth(&gid, type);
+		if (worth <= best)
+			continue;
+		best = worth;
+		p->gid_index = i;
+		snprintf(p->gid_type, sizeof(p->gid_type), "%s", type);
+		gid_text(&gid, p->gid);
+		line_read(p, p->netdev, sizeof(p->netdev), "ports/%d/gid_attrs/ndevs/%d", i);
+	}
+}
+
+static bool is_soft(const struct rdma_port *p)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/device", sysfs_root(), p->device);
+	return access(path, F_OK) != 0;
+}
+
+int port_read(struct rdma_host *host, struct verbs_device_context *context, struct rdma_port *p)
+{
+	struct verbs_device_attr device = { .fw_ver = "" };
+	struct verbs_port_attr port = { 0 };
+	char text[32];
+	int err = host->verbs.query_device(context, &device);
+
+	err = err ? err : host->verbs.query_port(context, p->number, &port);
+	if (err)
+		return err;
+	p->state = port.state;
+	p->phys_state = port.phys_state;
+	p->link_layer = port.link_layer;
+	p->mtu = 128 << port.active_mtu;
+	p->lid = port.lid;
+	p->vendor = device.vendor_id;
+	p->part = device.vendor_part_id;
+	p->reads = device.max_qp_rd_atom < device.max_qp_init_rd_atom ? device.max_qp_rd_atom
+								       : device.max_qp_init_rd_atom;
+	p->soft = is_soft(p);
+	snprintf(p->firmware, sizeof(p->firmware), "%.60s", device.fw_ver);
+	line_read(p, p->speed, sizeof(p->speed), "ports/%d/rate", 0);
+	p->gbits = p->soft ? 0 : strtod(p->speed, NULL);
+	p->node = line_read(p, text, sizeof(text), "device/numa_node", 0) ? atoi(text) : -1;
+	gid_choose(host, context, p, port.gid_tbl_len);
+	return 0;
+}

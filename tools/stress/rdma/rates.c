@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rates.c - see rates.h. A link is compared with the upper quartile of the links of its kind (same shape, operation,
+ * measure and size; ports of one kind; memory of the port's own node or not), as in `stress p2p`: a bad port among few
+ * spoils a median. A latency may be twice the lower quartile and 10 us more: one more switch takes a microsecond.
+ */
+#include "tools/stress/rdma/rates.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LATENCY_FACTOR 2.0
+#define LATENCY_MORE_US 10.0
+#define SOFT_TOLERANCE 0.5 /* of a port that is software: its rate is the CPU's share that it got */
+#define SOFT_LATENCY_FACTOR 4.0
+#define TABLE_BYTES_MIN 65536
+#define MEASURE_TEXT 64
+
+const struct rate_row rate_rows[] = {
+#define RATE(...) { __VA_ARGS__ },
+#include "tools/stress/rdma/rates.def"
+#undef RATE
+};
+const int n_rate_rows = sizeof(rate_rows) / sizeof(rate_rows[0]);
+
+const struct rate_row *rate_row_find(double gbits)
+{
+	for (int i = 0; i < n_rate_rows; i++)
+		if (rate_rows[i].gbits == gbits)
+			return &rate_rows[i];
+	return NULL;
+}
+
+static const struct rdma_port *port_of(const struct rdma_run *run, int port)
+{
+	return &run->fleet.ports[port].port;
+}
+
+/* 0: a GPU, 1: the port's own memory node, 2: another. */
+static int place_kind(const struct rdma_run *run, const struct rdma_measured *m)
+{
+	const struct rdma_port *p = port_of(run, m->to);
+
+	return m->of.to.gpu >= 0 ? 0 : m->of.to.number < 0 || p->node < 0 || p->node == m->of.to.number ? 1 : 2;
+}
+
+static bool is_like(const struct rdma_run *run, const struct rdma_measured *a, const struct rdma_measured *b)
+{
+	return a->shape == b->shape && a->of.operation == b->of.operation && a->of.measure == b->of.measure &&
+	       a->of.bytes == b->of.bytes && place_kind(run, a) == place_kind(run, b) &&
+	       ports_alike(port_of(run, a->from), port_of(run, b->from)) &&
+	       ports_alike(port_of(run, a->to), port_of(run, b->to));
+}
+
+static int value_compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static bool is_measured(const struct rdma_measured *m)
+{
+	return m->result.status == RDMA_DONE && m->result.value > 0;
+}
+
+/* --- the rules --- */
+
+static void hold_most(struct judgement *j, double most, const char *rule)
+{
+	bool failed = !(j->value <= most);
+
+	if (j->failed || (j->judged && !failed))
+		return;
+	j->judged = true;
+	j->failed = failed;
+	j->floor = most;
+	snprintf(j->rule, sizeof(j->rule), "%s", rule);
+}
+
+static void hold_others(const struct rdma_run *run, struct rdma_measured *m)
+{
+	bool soft = port_of(run, m->from)->soft || port_of(run, m->to)->soft;
+	double *others = calloc(run->n_measured, sizeof(*others)), of, tolerance = soft ? SOFT_TOLERANCE : THRESHOLD_TOLERANCE;
+	double factor = soft ? SOFT_LATENCY_FACTOR : LATENCY_FACTOR;
+	char rule[JUDGE_RULE];
+	int n = 0;
+
+	if (!others)
+		abort();
+	for (int i = 0; i < run->n_measured; i++)
+		if (&run->measured[i] != m && is_measured(&run->measured[i]) && is_like(run, m, &run->measured[i]))
+			others[n++] = run->measured[i].result.value;
+	qsort(others, n, sizeof(*others), value_compare);
+	if (n && m->of.measure == RDMA_LATENCY) {
+		of = others[n / 4];
+		snprintf(rule, sizeof(rule), "%.0f times the lower quartile of %d other%s of its kind, %.4g, and %.0f us more",
+			 factor, n, n > 1 ? "s" : "", of, LATENCY_MORE_US);
+		hold_most(&m->judged, factor * of + LATENCY_MORE_US, rule);
+	} else if (n) {
+		of = others[n - 1 - n / 4];
+		snprintf(rule, sizeof(rule), "%.0f %% of the upper quartile of %d other%s of its kind, %.4g%s",
+			 100 * (1 - tolerance), n, n > 1 ? "s" : "", of, soft ? ", in software" : "");
+		judgement_hold(&m->judged, of * (1 - tolerance), rule);
+	}
+	free(others);
+}
+
+/* "nic-to-nic write bandwidth" and the port's speed: what a baseline knows a measurement by. */
+static void baseline_measure(const struct rdma_run *run, const struct rdma_measured *m, char text[MEASURE_TEXT])
+{
+	static const char *const kinds[] = { "GPU", "own node", "other node" };
+
+	snprintf(text, MEASURE_TEXT, "%s %s %s, %s", rdma_shape_names[m->shape], rdma_operation_names[m->of.operation],
+		 rdma_measure_names[m->of.measure], kinds[place_kind(run, m)]);
+}
+
+static void hold_baseline(struct rdma_run *run, struct rdma_measured *m, const struct baseline *baseline)
+{
+	char name[MEASURE_TEXT], link[MEASURE_TEXT], rule[JUDGE_RULE];
+	const char *date = "";
+	double own;
+
+	baseline_measure(run, m, name);
+	rdma_link_name(run, m, link, sizeof(link));
+	own = baseline_find(baseline, link, port_of(run, m->from)->speed, name, m->of.bytes, &date);
+	if (isnan(own)) {
+		rdma_note(run, "the baseline has no %s of %u bytes", name, m->of.bytes);
+		return;
+	}
+	if (m->of.measure == RDMA_LATENCY) {
+		snprintf(rule, sizeof(rule), "%.0f times the own baseline of %s, %.4g", LATENCY_FACTOR, date, own);
+		hold_most(&m->judged, own * LATENCY_FACTOR, rule);
+		return;
+	}
+	snprintf(rule, sizeof(rule), "%.0f %% of the own baseline of %s, %.4g", 100 * (1 - THRESHOLD_TOLERANCE), date,
+		 own);
+	judgement_hold(&m->judged, own * (1 - THRESHOLD_TOLERANCE), rule);
+}
+
+static void hold_table(const struct rdma_run *run, struct rdma_measured *m)
+{
+	const struct rate_row *row = rate_row_find(port_of(run, m->from)->gbits);
+	char rule[JUDGE_RULE];
+
+	if (!row || m->of.operation != RDMA_WRITE || m->of.measure != RDMA_BANDWIDTH || m->from == m->to ||
+	    m->of.bytes < TABLE_BYTES_MIN || place_kind(run, m) == 2)
+		return;
+	snprintf(rule, sizeof(rule), "table, %.0f Gb/s: %s, %s", row->gbits, row->source, row->date);
+	judgement_hold(&m->judged, row->least, rule);
+}
+
+void rates_judge(struct rdma_run *run, const struct baseline *baseline)
+{
+	for (int i = 0; i < run->n_measured; i++) {
+		struct rdma_measured *m = &run->measured[i];
+
+		if (!is_measured(m))
+			continue;
+		m->judged.measured = true;
+		m->judged.value = m->result.value;
+		if (baseline)
+			hold_baseline(run, m, baseline);
+		hold_others(run, m);
+		if (!baseline)
+			hold_table(run, m);
+	}
+}
+
+int rdma_baseline_save(struct rdma_run *run, int status, char why[LIBRARY_WHY])
+{
+	struct baseline_line *lines = calloc(run->n_measured + 1, sizeof(*lines));
+	char(*names)[MEASURE_TEXT] = calloc(run->n_measured + 1, sizeof(*names)),
+	(*links)[MEASURE_TEXT] = calloc(run->n_measured + 1, sizeof(*links));
+	int n = 0, err = 0;
+
+	if (!lines || !names || !links)
+		abort();
+	for (int i = 0; i < run->n_measured && status == STRESS_PASSED; i++) {
+		const struct rdma_measured *m = &run->measured[i];
+
+		if (!is_measured(m))
+			continue;
+		baseline_measure(run, m, names[n]);
+		rdma_link_name(run, m, links[n], MEASURE_TEXT);
+		lines[n] = (struct baseline_line){ links[n], port_of(run, m->from)->speed, names[n],
+						   rdma_measure_units[m->of.measure], m->of.bytes, m->result.value };
+		n++;
+	}
+	if (n)
+		err = baseline_lines_write(run->options->save_baseline, lines, n);
+	else
+		rdma_note(run, "--save-baseline: nothing was written, as the run did not pass");
+	free(lines);
+	free(names);
+	free(links);
+	if (!err)
+		return status;
+	snprintf(why, LIBRARY_WHY, "--save-baseline: %.200s: %s", run->options->save_baseline, strerror(-err));
+	return STRESS_USAGE;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rates.h - bandwidths, rates and latencies against the links of their kind, a baseline, and the table rates.def.
+ */
+#ifndef STRESS_RDMA_RATES_H
+#define STRESS_RDMA_RATES_H
+
+#include "tools/stress/rdma/rdma_run.h"
+
+struct rate_row {
+	double gbits, least; /* of the link, Gb/s; of a write */
+	const char *source, *date, *condition;
+};
+
+extern const struct rate_row rate_rows[];
+extern const int n_rate_rows;
+
+/* Fills measured[].judged. */
+void rates_judge(struct rdma_run *run, const struct baseline *baseline);
+/* NULL: none fits. */
+const struct rate_row *rate_row_find(double gbits);
+
+#endif

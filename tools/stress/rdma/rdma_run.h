@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rdma_run.h - one run of `stress rdma`: its hosts, what was measured over which link, what is wrong with which port.
+ */
+#ifndef STRESS_RDMA_RUN_H
+#define STRESS_RDMA_RUN_H
+
+#include "tools/stress/fault.h"
+#include "tools/stress/rdma/fleet.h"
+#include "tools/stress/rdma/shape.h"
+#include "tools/stress/report.h"
+#include "tools/stress/threshold.h"
+
+#define RDMA_FAULTS_MAX 512
+#define RDMA_NOTES_MAX 24
+
+struct rdma_measured {
+	enum rdma_shape shape;
+	int from, to; /* ports of the fleet */
+	struct rdma_case of;
+	struct rdma_result result; /* of the end that posts; data, and what failed first, of both */
+	uint64_t lost, packets;    /* at both ends: counters of loss, packets sent */
+	bool small_passes; /* it failed, and messages in small packets get through */
+	struct judgement judged;
+};
+
+struct rdma_run {
+	const struct stress_options *options;
+	enum report_mode mode;
+	uint64_t begin_ns;
+	struct fleet fleet;
+	bool is_usable[RDMA_PORTS_MAX]; /* the port is up */
+	int names[RDMA_PORTS_MAX];      /* the rail of a port: shape_port.name */
+	struct rdma_measured *measured;
+	int n_measured, room;
+	struct fault faults[RDMA_FAULTS_MAX]; /* fault.gpu: the port, -1: of no single one */
+	uint32_t n_faults, faults_of[RDMA_PORTS_MAX];
+	char notes[RDMA_NOTES_MAX][FAULT_TEXT];
+	int n_notes;
+	char partial[160];
+};
+
+void rdma_fault(struct rdma_run *run, enum fault_kind kind, int port, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+void rdma_note(struct rdma_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+double rdma_elapsed_s(const struct rdma_run *run);
+const char *rdma_port_name(const struct rdma_run *run, int port, char *text, size_t size);
+/* "rxe0:1 to rxe1:1" */
+const char *rdma_link_name(const struct rdma_run *run, const struct rdma_measured *m, char *text, size_t size);
+
+/* links.c: the case on all links of a round at once; results are appended to run->measured. */
+void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_link *links, int n,
+	       const struct rdma_case *of, const struct rdma_place *places);
+/* Whether this link has failed before: then it is not tried again. */
+bool link_has_failed(const struct rdma_run *run, int from, int to);
+void ports_count(struct rdma_run *run, bool end);
+
+/* port_judge.c: is each port up, and set as the others of its kind? Before anything is measured. */
+void ports_judge(struct rdma_run *run);
+/* link_judge.c: data, failed links, rates, loss, counters. */
+void links_judge(struct rdma_run *run, const struct baseline *baseline);
+bool ports_alike(const struct rdma_port *a, const struct rdma_port *b);
+/* Of a run that passed only. The exit status. */
+int rdma_baseline_save(struct rdma_run *run, int status, char why[LIBRARY_WHY]);
+
+/* rdma_report.c */
+void rdma_report_begin(const struct rdma_run *run);
+void rdma_report_measured(const struct rdma_run *run, const struct rdma_measured *m);
+void rdma_report_fault(const struct rdma_run *run, const struct fault *fault);
+void rdma_report_end(const struct rdma_run *run, int status);
+
+#endif
