@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A stand-in for libibverbs: devices whose queue pairs move data between processes of this machine, at once, in the post
+ * itself, and time passes with that alone (it is preloaded, too, for the clock). What a test makes wrong with one of them is in the environment; devices are sim0, sim1...
+ *
+ *   SIM_VERBS_DEVICES=4          how many                  SIM_VERBS_SHARED=FILE  the queue pairs of all processes
+ *   SIM_VERBS_DOWN=1             it is down                SIM_VERBS_MTU=1:1024   its active MTU
+ *   SIM_VERBS_DEAD=1             what it sends or is sent does not arrive
+ *   SIM_VERBS_DEAD_LINK=0:1      the same between these two
+ *   SIM_VERBS_SMALL=0:1          the same, of packets of more than 256 bytes
+ *   SIM_VERBS_FLIP=1[:read]      a bit of each 40th message that it receives is wrong
+ *   SIM_VERBS_SLOW=1:20          its messages take 20 us more
+ *   SIM_VERBS_LOSS=1             each 10th message is counted as out of sequence
+ *   SIM_VERBS_HANG=1             nothing that it posts is ever completed
+ *   SIM_VERBS_NO_MR=1            no memory can be registered, SIM_VERBS_NO_OPEN=1: no device opened
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/stress/lib/verbs_abi.h"
+
+#define QPS 4096
+#define RING 1024
+#define DEVICES 64
+#define FLIP_EVERY 40
+#define LOSS_EVERY 10
+#define MESSAGE_NS 20
+#define GBITS 395
+
+struct shared_qp {
+	_Atomic int pid; /* 0: free */
+	int device, other, mtu;
+	struct {
+		uint64_t addr;
+		uint32_t length;
+		uint64_t wr_id;
+	} receives[RING];
+	_Atomic uint32_t posted, taken;
+	struct {
+		uint64_t wr_id;
+		uint32_t bytes, imm, flags;
+	} arrived[RING];
+	_Atomic uint32_t came, polled;
+};
+
+struct sim_cq {
+	struct sim_qp *qp; /* the only one that has it */
+	bool sends;
+};
+
+struct sim_qp {
+	struct verbs_qp qp;
+	pthread_mutex_t mutex; /* libibverbs' own fields begin here */
+	int number;
+	struct {
+		uint64_t wr_id;
+		int status;
+	} done[RING];
+	_Atomic uint32_t n_done, n_polled;
+};
+
+struct sim_context {
+	struct verbs_device_context context;
+	int device;
+};
+
+static struct shared_qp *qps;
+static char names[DEVICES][16];
+static _Atomic uint64_t messages;
+
+static _Thread_local uint64_t own_clock_ns; /* 0: the thread has sent nothing yet */
+
+static uint64_t real_ns(void)
+{
+	struct timespec t;
+
+	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* Preloaded: of a thread that sends, time passes with what it sends. With SIM_VERBS_HANG it does not. */
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	if (clock != CLOCK_MONOTONIC || !own_clock_ns || getenv("SIM_VERBS_HANG"))
+		return syscall(SYS_clock_gettime, clock, t);
+	t->tv_sec = own_clock_ns / 1000000000;
+	t->tv_nsec = own_clock_ns % 1000000000;
+	return 0;
+}
+
+static int number_of(const char *variable, int otherwise)
+{
+	const char *text = getenv(variable);
+
+	return text ? atoi(text) : otherwise;
+}
+
+/* "A:B" of a variable; -1: it is not set. */
+static int second_of(const char *variable)
+{
+	const char *text = getenv(variable), *colon = text ? strchr(text, ':') : NULL;
+
+	return colon ? atoi(colon + 1) : -1;
+}
+
+static void shared_open(void)
+{
+	const char *path = getenv("SIM_VERBS_SHARED");
+	int fd = path ? open(path, O_RDWR | O_CREAT, 0600) : -1;
+
+	if (qps)
+		return;
+	if (fd >= 0 && ftruncate(fd, QPS * sizeof(*qps)))
+		abort();
+	qps = mmap(NULL, QPS * sizeof(*qps), PROT_READ | PROT_WRITE, fd >= 0 ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS, fd, 0);
+	if (qps == MAP_FAILED)
+		abort();
+}
+
+/* --- devices --- */
+
+void **ibv_get_device_list(int *n)
+{
+	void **list;
+
+	*n = number_of("SIM_VERBS_DEVICES", 2);
+	list = calloc(*n + 1, sizeof(*list));
+	for (int i = 0; i < *n; i++) {
+		snprintf(names[i], sizeof(names[i]), "sim%d", i);
+		list[i] = names[i];
+	}
+	shared_open();
+	return list;
+}
+
+void ibv_free_device_list(void **list)
+{
+	free(list);
+}
+
+const char *ibv_get_device_name(void *device)
+{
+	return device;
+}
+
+static int device_of(const struct verbs_device_context *context)
+{
+	return ((const struct sim_context *)context)->device;
+}
+
+static int poll_cq(void *cq, int entries, void *wc);
+static int post_send(void *qp, void *wr, void **bad);
+static int post_recv(void *qp, void *wr, void **bad);
+
+struct verbs_device_context *ibv_open_device(void *device)
+{
+	struct sim_context *c = calloc(1, sizeof(*c));
+
+	if (number_of("SIM_VERBS_NO_OPEN", 0)) {
+		errno = EACCES;
+		return NULL;
+	}
+	c->device = atoi((const char *)device + 3);
+	c->context.poll_cq = poll_cq;
+	c->context.post_send = post_send;
+	c->context.post_recv = post_recv;
+	return &c->context;
+}
+
+int ibv_close_device(struct verbs_device_context *context)
+{
+	free(context);
+	return 0;
+}
+
+int ibv_query_device(struct verbs_device_context *context, struct verbs_device_attr *attr)
+{
+	(void)context;
+	*attr = (struct verbs_device_attr){ .vendor_id = 0x2c9, .vendor_part_id = 4129, .max_qp_rd_atom = 16,
+					    .max_qp_init_rd_atom = 16, .phys_port_cnt = 1, .fw_ver = "28.1" };
+	return 0;
+}
+
+int ibv_query_port(struct verbs_device_context *context, uint8_t port, struct verbs_port_attr *attr)
+{
+	int device = device_of(context), mtu = number_of("SIM_VERBS_MTU", -1) == device ? second_of("SIM_VERBS_MTU") : 4096;
+
+	(void)port;
+	*attr = (struct verbs_port_attr){ .state = number_of("SIM_VERBS_DOWN", -1) == device ? 1 : 4,
+					  .phys_state = number_of("SIM_VERBS_DOWN", -1) == device ? 2 : 5,
+					  .gid_tbl_len = 4, .link_layer = VERBS_LINK_ETHERNET };
+	for (attr->active_mtu = VERBS_MTU_256; 128 << attr->active_mtu < mtu; attr->active_mtu++)
+		;
+	return 0;
+}
+
+int ibv_query_gid(struct verbs_device_context *context, uint8_t port, int index, union verbs_gid *gid)
+{
+	(void)port;
+	*gid = (union verbs_gid){ .words = { 0, 0 } };
+	if (index > 1)
+		return 0;
+	gid->raw[index ? 10 : 0] = index ? 0xff : 0xfe;
+	gid->raw[index ? 11 : 1] = index ? 0xff : 0x80;
+	gid->raw[12] = 10;
+	gid->raw[15] = 1 + device_of(context);
+	return 0;
+}
+
+/* --- memory, queues --- */
+
+void *ibv_alloc_pd(struct verbs_device_context *context)
+{
+	return context;
+}
+
+int ibv_dealloc_pd(void *pd)
+{
+	(void)pd;
+	return 0;
+}
+
+struct verbs_mr *ibv_reg_mr(void *pd, void *at, size_t bytes, int access)
+{
+	struct verbs_mr *mr = calloc(1, sizeof(*mr));
+
+	(void)access;
+	if (number_of("SIM_VERBS_NO_MR", 0)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	*mr = (struct verbs_mr){ .context = pd, .pd = pd, .addr = at, .length = bytes, .lkey = 1, .rkey = 1 };
+	return mr;
+}
+
+int ibv_dereg_mr(struct verbs_mr *mr)
+{
+	free(mr);
+	return 0;
+}
+
+void *ibv_create_cq(struct verbs_device_context *context, int entries, void *cq_context, void *channel, int vector)
+{
+	(void)context, (void)entries, (void)cq_context, (void)channel, (void)vector;
+	return calloc(1, sizeof(struct sim_cq));
+}
+
+int ibv_destroy_cq(void *cq)
+{
+	free(cq);
+	return 0;
+}
+
+struct verbs_qp *ibv_create_qp(void *pd, struct verbs_qp_init_attr *init)
+{
+	struct sim_qp *q = calloc(1, sizeof(*q));
+	int free_one = 0;
+
+	for (q->number = 1; q->number < QPS; q->number++, free_one = 0)
+		if (atomic_compare_exchange_strong(&qps[q->number].pid, &free_one, getpid()))
+			break;
+	qps[q->number].device = device_of(pd);
+	qps[q->number].posted = qps[q->number].taken = qps[q->number].came = qps[q->number].polled = 0;
+	q->qp = (struct verbs_qp){ .context = pd, .pd = pd, .send_cq = init->send_cq, .recv_cq = init->recv_cq,
+				   .qp_num = q->number };
+	*(struct sim_cq *)init->send_cq = (struct sim_cq){ q, true };
+	*(struct sim_cq *)init->recv_cq = (struct sim_cq){ q, false };
+	return &q->qp;
+}
+
+int ibv_modify_qp(struct verbs_qp *qp, struct verbs_qp_attr *attr, int mask)
+{
+	struct shared_qp *own = &qps[qp->qp_num];
+
+	if (mask & VERBS_QP_DEST_QPN)
+		own->other = attr->dest_qp_num;
+	if (mask & VERBS_QP_PATH_MTU)
+		own->mtu = 128 << attr->path_mtu;
+	return 0;
+}
+
+int ibv_destroy_qp(struct verbs_qp *qp)
+{
+	qps[qp->qp_num].pid = 0;
+	free(qp);
+	return 0;
+}
+
+const char *ibv_wc_status_str(int status)
+{
+	return status == VERBS_WC_RETRY_EXCEEDED ? "transport retry counter exceeded" : status ? "error" : "success";
+}
+
+/* --- traffic --- */
+
+static bool is_between(const char *variable, int a, int b)
+{
+	int first = number_of(variable, -1), second = second_of(variable);
+
+	return first >= 0 && ((a == first && b == second) || (a == second && b == first));
+}
+
+static bool is_lost(const struct shared_qp *own, uint32_t bytes)
+{
+	int a = own->device, b = qps[own->other].device, dead = number_of("SIM_VERBS_DEAD", -1);
+
+	return a != b && (a == dead || b == dead || is_between("SIM_VERBS_DEAD_LINK", a, b) ||
+			  (is_between("SIM_VERBS_SMALL", a, b) && own->mtu > 256 && bytes > 256));
+}
+
+static void counter_add(int device)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	char path[512];
+	long n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/class/infiniband/sim%d/ports/1/hw_counters/out_of_sequence",
+		 getenv("RANKTRACE_SYSFS"), device);
+	pthread_mutex_lock(&lock);
+	f = fopen(path, "r+");
+	if (f && fscanf(f, "%ld", &n) == 1) {
+		rewind(f);
+		fprintf(f, "%ld\n", n + 1);
+	}
+	if (f)
+		fclose(f);
+	pthread_mutex_unlock(&lock);
+}
+
+/* What a message takes passes on the thread's own clock alone: rates are exact on a busy machine. */
+static void spend(int a, int b, uint32_t bytes)
+{
+	int slow = number_of("SIM_VERBS_SLOW", -1);
+
+	if (!own_clock_ns)
+		own_clock_ns = real_ns();
+	own_clock_ns += MESSAGE_NS + bytes * 8ull / GBITS;
+	if (a != b && (a == slow || b == slow))
+		own_clock_ns += 1000ull * second_of("SIM_VERBS_SLOW");
+}
+
+static void faults_do(struct shared_qp *own, uint8_t *data, uint32_t bytes, bool is_read)
+{
+	const char *flip = getenv("SIM_VERBS_FLIP");
+	struct shared_qp *other = &qps[own->other];
+	int receiver = is_read ? own->device : other->device, loss = number_of("SIM_VERBS_LOSS", -1);
+	uint64_t n = ++messages;
+
+	if (flip && atoi(flip) == receiver && own->device != other->device && n % FLIP_EVERY == 0 && bytes)
+		data[bytes / 2] ^= 4;
+	if (own->device != other->device && (own->device == loss || other->device == loss) && n % LOSS_EVERY == 0)
+		counter_add(other->device);
+}
+
+static bool move(int pid, uint64_t to, uint64_t from, uint32_t bytes, bool is_read)
+{
+	struct iovec own = { (void *)(uintptr_t)(is_read ? to : from), bytes };
+	struct iovec other = { (void *)(uintptr_t)(is_read ? from : to), bytes };
+	ssize_t n;
+
+	if (pid == getpid()) {
+		memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+		return true;
+	}
+	n = is_read ? process_vm_readv(pid, &own, 1, &other, 1, 0) : process_vm_writev(pid, &own, 1, &other, 1, 0);
+	return n == (ssize_t)bytes;
+}
+
+/* Into the next receive of the other end. */
+static bool arrive(struct shared_qp *other, const struct verbs_send_wr *wr, const uint8_t *data)
+{
+	uint32_t i = other->taken;
+
+	while (i == other->posted && other->pid)
+		sched_yield();
+	if (!other->pid || !move(other->pid, other->receives[i % RING].addr, (uintptr_t)data, wr->sg_list->length, false))
+		return false;
+	other->taken = i + 1;
+	while (other->came - other->polled >= RING && other->pid)
+		sched_yield();
+	i = other->came;
+	other->arrived[i % RING].wr_id = other->receives[i % RING].wr_id;
+	other->arrived[i % RING].bytes = wr->sg_list->length;
+	other->arrived[i % RING].imm = wr->imm_data;
+	other->arrived[i % RING].flags = wr->opcode == VERBS_WR_SEND_IMM ? VERBS_WC_WITH_IMM : 0;
+	other->came = i + 1;
+	return true;
+}
+
+static bool carry(struct shared_qp *own, const struct verbs_send_wr *wr)
+{
+	struct shared_qp *other = &qps[own->other];
+	uint32_t bytes = wr->sg_list->length;
+	uint8_t *copy = malloc(bytes + 1);
+	bool ok = true;
+
+	spend(own->device, other->device, bytes);
+	if (wr->opcode == VERBS_WR_READ) {
+		ok = move(other->pid, (uintptr_t)copy, wr->remote_addr, bytes, true);
+		faults_do(own, copy, bytes, true);
+		memcpy((void *)(uintptr_t)wr->sg_list->addr, copy, bytes);
+	} else {
+		memcpy(copy, (void *)(uintptr_t)wr->sg_list->addr, bytes);
+		faults_do(own, copy, bytes, false);
+		ok = wr->opcode == VERBS_WR_WRITE ? move(other->pid, wr->remote_addr, (uintptr_t)copy, bytes, false)
+						  : arrive(other, wr, copy);
+	}
+	free(copy);
+	return ok;
+}
+
+static int post_send(void *qp, void *post, void **bad)
+{
+	struct sim_qp *q = qp;
+	struct verbs_send_wr *wr = post;
+	struct shared_qp *own = &qps[q->number];
+	uint32_t i = q->n_done;
+	int status = VERBS_WC_SUCCESS;
+
+	(void)bad;
+	if (number_of("SIM_VERBS_HANG", -1) == own->device && own->device != qps[own->other].device)
+		return 0;
+	if (is_lost(own, wr->sg_list->length) || !carry(own, wr))
+		status = VERBS_WC_RETRY_EXCEEDED;
+	if (!status && !(wr->send_flags & VERBS_SEND_SIGNALED))
+		return 0;
+	q->done[i % RING].wr_id = wr->wr_id;
+	q->done[i % RING].status = status;
+	q->n_done = i + 1;
+	return 0;
+}
+
+static int post_recv(void *qp, void *post, void **bad)
+{
+	struct verbs_recv_wr *wr = post;
+	struct shared_qp *own = &qps[((struct sim_qp *)qp)->number];
+	uint32_t i = own->posted;
+
+	(void)bad;
+	own->receives[i % RING].addr = wr->sg_list->addr;
+	own->receives[i % RING].length = wr->sg_list->length;
+	own->receives[i % RING].wr_id = wr->wr_id;
+	own->posted = i + 1;
+	return 0;
+}
+
+static int poll_cq(void *queue, int entries, void *to)
+{
+	struct sim_cq *cq = queue;
+	struct sim_qp *q = cq->qp;
+	struct verbs_wc *wc = to;
+	struct shared_qp *own = &qps[q->number];
+	uint32_t i = cq->sends ? q->n_polled : own->polled;
+
+	(void)entries;
+	if (i == (cq->sends ? q->n_done : own->came)) {
+		sched_yield(); /* both ends may be on one CPU */
+		return 0;
+	}
+	*wc = (struct verbs_wc){ .qp_num = q->number };
+	if (cq->sends) {
+		wc->wr_id = q->done[i % RING].wr_id;
+		wc->status = q->done[i % RING].status;
+		q->n_polled = i + 1;
+		return 1;
+	}
+	wc->wr_id = own->arrived[i % RING].wr_id;
+	wc->byte_len = own->arrived[i % RING].bytes;
+	wc->imm_data = own->arrived[i % RING].imm;
+	wc->wc_flags = own->arrived[i % RING].flags;
+	own->polled = i + 1;
+	return 1;
+}
