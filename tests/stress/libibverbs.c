@@ -311,11 +311,17 @@ static bool is_between(const char *variable, int a, int b)
 	return first >= 0 && ((a == first && b == second) || (a == second && b == first));
 }
 
+/* Not a port to itself. */
+static bool is_far(const struct shared_qp *own)
+{
+	return own->pid != qps[own->other].pid || own->device != qps[own->other].device;
+}
+
 static bool is_lost(const struct shared_qp *own, uint32_t bytes)
 {
 	int a = own->device, b = qps[own->other].device, dead = number_of("SIM_VERBS_DEAD", -1);
 
-	return a != b && (a == dead || b == dead || is_between("SIM_VERBS_DEAD_LINK", a, b) ||
+	return is_far(own) && (a == dead || b == dead || is_between("SIM_VERBS_DEAD_LINK", a, b) ||
 			  (is_between("SIM_VERBS_SMALL", a, b) && own->mtu > 256 && bytes > 256));
 }
 
@@ -340,14 +346,14 @@ static void counter_add(int device)
 }
 
 /* What a message takes passes on the thread's own clock alone: rates are exact on a busy machine. */
-static void spend(int a, int b, uint32_t bytes)
+static void spend(const struct shared_qp *own, uint32_t bytes)
 {
 	int slow = number_of("SIM_VERBS_SLOW", -1);
 
 	if (!own_clock_ns)
 		own_clock_ns = real_ns();
 	own_clock_ns += MESSAGE_NS + bytes * 8ull / GBITS;
-	if (a != b && (a == slow || b == slow))
+	if (is_far(own) && (own->device == slow || qps[own->other].device == slow))
 		own_clock_ns += 1000ull * second_of("SIM_VERBS_SLOW");
 }
 
@@ -358,9 +364,9 @@ static void faults_do(struct shared_qp *own, uint8_t *data, uint32_t bytes, bool
 	int receiver = is_read ? own->device : other->device, loss = number_of("SIM_VERBS_LOSS", -1);
 	uint64_t n = ++messages;
 
-	if (flip && atoi(flip) == receiver && own->device != other->device && n % FLIP_EVERY == 0 && bytes)
+	if (flip && atoi(flip) == receiver && is_far(own) && n % FLIP_EVERY == 0 && bytes)
 		data[bytes / 2] ^= 4;
-	if (own->device != other->device && (own->device == loss || other->device == loss) && n % LOSS_EVERY == 0)
+	if (is_far(own) && (own->device == loss || other->device == loss) && n % LOSS_EVERY == 0)
 		counter_add(other->device);
 }
 
@@ -406,7 +412,7 @@ static bool carry(struct shared_qp *own, const struct verbs_send_wr *wr)
 	uint8_t *copy = malloc(bytes + 1);
 	bool ok = true;
 
-	spend(own->device, other->device, bytes);
+	spend(own, bytes);
 	if (wr->opcode == VERBS_WR_READ) {
 		ok = move(other->pid, (uintptr_t)copy, wr->remote_addr, bytes, true);
 		faults_do(own, copy, bytes, true);
@@ -430,7 +436,7 @@ static int post_send(void *qp, void *post, void **bad)
 	int status = VERBS_WC_SUCCESS;
 
 	(void)bad;
-	if (number_of("SIM_VERBS_HANG", -1) == own->device && own->device != qps[own->other].device)
+	if (number_of("SIM_VERBS_HANG", -1) == own->device && is_far(own))
 		return 0;
 	if (is_lost(own, wr->sg_list->length) || !carry(own, wr))
 		status = VERBS_WC_RETRY_EXCEEDED;

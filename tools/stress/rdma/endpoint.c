@@ -36,7 +36,7 @@ static int failed(char text[192], int error, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
-	snprintf(text, 192, "%s: %s", what, strerror(error));
+	snprintf(text, 192, "%s%s%s", what, error == ENOTSUP ? "" : ": ", error == ENOTSUP ? "" : strerror(error));
 	return -error;
 }
 
@@ -62,8 +62,9 @@ static int host_area(struct endpoint *e, char text[192])
 	e->mr = e->host->verbs.mr_reg(e->pd, e->area, e->bytes, ACCESS);
 	if (e->mr)
 		return 0;
-	return failed(text, errno, "memory cannot be registered%s",
-		      errno == ENOMEM ? " (ulimit -l: raise the limit of locked memory)" : "");
+	if (errno == ENOMEM) /* of this process, not of the port */
+		return failed(text, ENOTSUP, "memory cannot be registered: raise the limit of locked memory (ulimit -l)");
+	return failed(text, errno, "memory cannot be registered");
 }
 
 /* By a dma-buf where driver and kernel can, else by nvidia-peermem, which takes the GPU's address as it is. */

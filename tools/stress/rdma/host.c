@@ -226,7 +226,7 @@ static int gpus_look(struct rdma_host *host)
 	int n = 0, error;
 
 	if (libraries_cuda(&cuda, why)) {
-		snprintf(host->note, sizeof(host->note), "GPU memory is not tested: %.200s", why);
+		snprintf(host->note, sizeof(host->note), "GPU memory is not tested: libcuda.so.1 cannot be used");
 		return -ENOENT;
 	}
 	error = cuda.init(0);

@@ -10,7 +10,7 @@
 
 #include "tools/stress/rdma/rdma_run.h"
 
-#define STEP_NS 30000000000ull /* to open, connect and the like: a driver may be slow */
+#define STEP_NS 120000000000ull /* to open, connect and the like: a driver waits for neighbours, a busy host for a CPU */
 #define SMALL_PACKET 256
 
 struct trial {
@@ -215,6 +215,13 @@ bool link_has_failed(const struct rdma_run *run, int from, int to)
 	return false;
 }
 
+static int least_mtu(const struct rdma_run *run, int from, int to)
+{
+	int a = run->fleet.ports[from].port.mtu, b = run->fleet.ports[to].port.mtu;
+
+	return a < b ? a : b;
+}
+
 void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_link *links, int n,
 	       const struct rdma_case *of, const struct rdma_place *places)
 {
@@ -231,6 +238,7 @@ void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_l
 			continue;
 		t->m = (struct rdma_measured){ .shape = shape, .from = links[i].from, .to = links[i].to, .of = *of };
 		t->m.of.to = places[i];
+		t->m.of.mtu = least_mtu(run, links[i].from, links[i].to);
 		t->m.of.seed = of->seed + 131071ull * i;
 		t->on = true;
 		n_on++;
@@ -239,7 +247,7 @@ void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_l
 	for (int i = 0; i < n_on && !run->fleet.stopped; i++) {
 		struct rdma_measured *m = &trials[i].m;
 
-		if (m->result.status == RDMA_FAILED && m->from != m->to)
+		if (m->result.completion == VERBS_WC_RETRY_EXCEEDED && m->from != m->to)
 			m->small_passes = small_passes(run, m);
 		measured_add(run, m);
 	}

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ranktrace stress rdma` over a stand-in for libibverbs: healthy ports pass in every shape; wrong data, a dead port or
+link, a slow one, lost packets, a port that is down or set otherwise are found, and the right port is named; hosts come
+together over TCP; what cannot be tested is no pass."""
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(1, sys.path[0] + "/../aid")
+import job
+from net_hosts import Hosts
+from verbs_sim import Verbs, by_type, library, put
+
+draw, _ = job.seed()
+QUICK = ["--time", "0.0005", "--iterations", "20"]
+ONE = [*QUICK, "--operations", "write", "--measures", "bandwidth"]
+LINKS = ["--shapes", "nic-to-nic"]
+
+
+def check(what, status, by, err, code, device=None, kind=None, words=""):
+    """That exit status, and faults of that kind of that device alone."""
+    faults = by.get("fault", [])
+    print(f"{what}: exit {status}, {sorted({(f.get('device'), f['kind']) for f in faults}, key=str)}", flush=True)
+    job.check(status == code, f"{what}: exit {status}, not {code}: {by.get('end')} {faults} {err}")
+    if kind:
+        job.check(faults and all(f["kind"] == kind for f in faults), f"{what}: not {kind}: {faults}")
+        job.check({f.get("device") for f in faults} == {device} if isinstance(device, str) else
+                  {f.get("device") for f in faults} == device, f"{what}: not {device} alone: {faults}")
+        job.check(words in faults[0]["text"], f"{what}: no '{words}': {faults[0]['text']}")
+    else:
+        job.check(not faults, f"{what}: {faults}")
+
+
+def healthy():
+    status, by, err = Verbs(3, nodes="0").lines(*QUICK, "--shapes", "all")
+    check("3 ports, all shapes", status, by, err, 0)
+    count = {}
+    for c in by["case"]:
+        count[c["shape"]] = count.get(c["shape"], 0) + 1
+        job.check(c["status"] == "done" and c["wrong"] == 0 and c["value"] > 0, f"{c}")
+        job.check(c["measure"] != "bandwidth" or c["checked"] >= 1 << 20, f"not checked: {c}")
+        job.check(c["measure"] != "bandwidth" or 380 < c["value"] < 395, f"395 Gb/s and 20 ns a message: {c}")
+        job.check(c["measure"] != "rate" or abs(c["value"] - 50) < 1, f"20 ns a message: {c}")
+    job.check(count == {"loopback": 9 * 3, "nic-to-nic": 9 * 6, "pair": 9 * 2, "ring": 9 * 3, "mesh": 9 * 6}, f"{count}")
+    job.check([v["passed"] for v in by["verdict"]] == [True] * 3 and not err, f"{by['verdict']} {err}")
+    status, by, err = Verbs(2).lines(*ONE, "--bytes", "1M")
+    check("messages of 1 MiB", status, by, err, 0)
+    job.check(all(c["bytes"] == 1 << 20 and c["checked"] == 2 << 20 for c in by["case"]), f"{by['case']}")
+
+
+def faults():
+    bad = draw.randrange(4)
+    other = (bad + 1 + draw.randrange(3)) % 4
+    dev, both = f"sim{bad}", {f"sim{bad}", f"sim{other}"}
+    all_measures = [*QUICK, "--operations", "write", *LINKS]
+    for what, env, args, device, kind, words in (
+            ("a dead port", dict(DEAD=bad), ONE + LINKS, dev, "link", "none of its links"),
+            ("a dead link", dict(DEAD_LINK=f"{bad}:{other}"), ONE + LINKS, both, "link", "retry counter exceeded"),
+            ("a network of small packets", dict(SMALL=f"{bad}:{other}"), ONE + LINKS, both, "link",
+             "packets of 4096 bytes do not get through and those of 256 do"),
+            ("a slow port", dict(SLOW=f"{bad}:200"), all_measures, dev, "slow", "each of its links"),
+            ("lost packets", dict(LOSS=bad), ONE + LINKS, dev, "packet_loss", "over each of its links"),
+            ("a port that is down", dict(DOWN=bad), ONE + LINKS, dev, "port", "it is DOWN, 3 of 3"),
+            ("another MTU", dict(MTU=f"{bad}:1024"), ONE + LINKS, dev, "port", "active MTU 1024, of 3 of 4")):
+        v = Verbs(4, **{f"SIM_VERBS_{k}": x for k, x in env.items()})
+        status, by, err = v.lines(*args)
+        check(f"{what} ({dev})", status, by, err, 1, device, kind, words)
+        passed = {x["device"] for x in by["verdict"] if x["passed"]}
+        want = {f"sim{i}" for i in range(4)} - (device if isinstance(device, set) else {device})
+        job.check(passed == want, f"{what}: passed are {passed}, not {want}")
+    for operation in ("write", "read", "send"):
+        status, by, err = Verbs(4, SIM_VERBS_FLIP=bad).lines(*QUICK, *LINKS, "--operations", operation, "--measures",
+                                                             "bandwidth")
+        check(f"a bit of what {dev} receives by {operation}", status, by, err, 1, dev, "corruption", "arrived wrong")
+    status, by, err = Verbs(4, speeds={bad: "200 Gb/sec (2X NDR)"}).lines(*ONE, *LINKS)
+    check("a link that trained down", status, by, err, 1, dev, "port", "200 Gb/sec (2X NDR), of 3 of 4")
+    slow = {i: "100 Gb/sec (4X EDR)" for i in range(2)}  # without a row of the table: here the real clock counts
+    status, by, err = Verbs(2, speeds=slow, SIM_VERBS_HANG=0).lines(*ONE, *LINKS, "--limit", "2")
+    check("a port that completes nothing", status, by, err, 1, "sim0", "link", "nothing was completed for 2 s")
+
+
+def ordinary():
+    """A port without a cable is none that failed; memory of a node that is not there is said, and no more."""
+    status, by, err = Verbs(2, SIM_VERBS_DOWN=1).lines(*ONE, "--shapes", "loopback")
+    check("one of two ports has no cable", status, by, err, 0)
+    job.check(any("sim1:1 is DOWN and not tested" in n for n in by["end"][0]["notes"]), f"{by['end']}")
+    job.check([v["tested"] for v in by["verdict"]] == [True, False], f"{by['verdict']}")
+    status, by, err = Verbs(2, SIM_VERBS_DOWN=1).lines(*ONE, "--shapes", "loopback", "--devices", "sim0,sim1")
+    check("the same, named", status, by, err, 1, "sim1", "port", "it is DOWN")
+    status, by, err = Verbs(3, SIM_VERBS_DEAD=1).lines(*ONE, "--devices", "^sim1")
+    check("all but the dead one", status, by, err, 0)
+    status, by, err = Verbs(2, nodes="0-1").lines(*ONE, "--shapes", "loopback")
+    places = {(c["memory"], c["status"]) for c in by["case"]}
+    print(f"memory of two nodes: {places}")
+    job.check(status == 0 and ("memory of node 0", "done") in places, f"{status} {places} {by.get('fault')}")
+    job.check(any(m == "memory of node 1" for m, _ in places), f"{places}")
+    two_equal = Verbs(2, SIM_VERBS_MTU="1:1024").lines(*ONE, *LINKS)
+    check("two ports, two MTUs", *two_equal, 1, {"sim0", "sim1"}, "port", "which one is right, nothing says")
+
+
+def baseline():
+    v = Verbs(2)
+    path = f"{v.dir}/baseline"
+    status, by, err = v.lines(*ONE, *LINKS, "--save-baseline", path)
+    check("a baseline", status, by, err, 0)
+    status, by, err = v.lines(*ONE, *LINKS, "--baseline", path)
+    check("held", status, by, err, 0)
+    v.env["SIM_VERBS_SLOW"] = "1:1"
+    status, by, err = v.lines(*ONE, *LINKS, "--baseline", path)
+    check("slower than it", status, by, err, 1, {"sim0", "sim1"}, "slow", "92 % of the own baseline")
+    status, by, err = v.lines(*ONE, *LINKS, "--save-baseline", f"{v.dir}/bad")
+    job.check(not os.path.exists(f"{v.dir}/bad"), "a baseline of a run that failed")
+
+
+def refused(what, p, code, *words):
+    text = p.stdout + p.stderr
+    print(f"{what}: exit {p.returncode}: {p.stderr.strip()[:300]}", flush=True)
+    job.check(p.returncode == code and all(w in text for w in words), f"{what}: {p.returncode}, {words}: {text}")
+    job.check(": passed" not in text, f"{what}: it says passed: {text}")
+
+
+class Traffic(threading.Thread):
+    """Somebody sends over a port."""
+    def __init__(self, path):
+        super().__init__(daemon=True)
+        self.path, self.over = path, False
+        put(path, 0)
+
+    def run(self):
+        n = 0
+        while not self.over:
+            n += 10**9
+            new = f"{self.path}.new"
+            put(new, n)
+            os.rename(new, self.path)
+            time.sleep(0.02)
+
+
+def refusals():
+    v = Verbs(2)
+    p = subprocess.run([job.RANKTRACE, "stress", "rdma", "--verbs", "/nowhere/lib.so"], capture_output=True, text=True)
+    refused("no library", p, 3, "libibverbs", "/nowhere/lib.so", "install rdma-core")
+    p = subprocess.run([job.RANKTRACE, "stress", "rdma", "--verbs", "libdl.so.2"], capture_output=True, text=True)
+    refused("another library", p, 3, "libdl.so.2 has no ibv_get_device_list")
+    refused("no device", Verbs(0).run(*ONE), 3, "no RDMA device", "the kernel has none", "lspci")
+    v.env["SIM_VERBS_DEVICES"] = "0"
+    refused("devices of the kernel only", v.run(*ONE), 3, "the kernel has 2, but libibverbs sees none", "ib_uverbs")
+    refused("no right to it", Verbs(1, SIM_VERBS_NO_OPEN=1).run(*ONE), 3, "sim0", "Permission denied", "/dev/infiniband")
+    refused("no locked memory", Verbs(1, SIM_VERBS_NO_MR=1).run(*ONE), 3, "ulimit -l", "nothing could be measured")
+    v = Verbs(2)
+    traffic = Traffic(f"{v.sys}/class/infiniband/sim1/ports/1/counters/port_xmit_data")
+    traffic.start()
+    refused("a busy port", v.run(*ONE), 3, "port sim1:1 is in use", "--force")
+    refused("a busy port, forced", v.run(*ONE, "--force", "--shapes", "loopback", "--devices", "sim0"), 0)
+    traffic.over = True
+    for args, words in ((["--devices", "sim7"], ["'sim7' is not on this host", "sim0, sim1"]),
+                        (["--shapes", "star"], ["loopback,nic-to-nic"]), (["--operations", "x"], ["write,read,send"]),
+                        (["--measures", "x"], ["bandwidth,latency,rate"]), (["--size", "64"], ["stress gpu"]),
+                        (["--collectives", "all_reduce"], ["stress nccl"]), (["--gid-index", "x"], ["gid-index"]),
+                        (["--bytes", "2G"], ["--bytes"]), (["--baseline", "/nowhere/b"], ["/nowhere/b"]),
+                        (["--hosts", "no.such.host.invalid,localhost"], ["no.such.host.invalid"]),
+                        (["--hosts", "127.0.0.1,127.0.0.2"], ["both this host"]),
+                        (["--hosts", "127.0.0.1"], ["this host alone"]),
+                        (["--hosts", "192.0.2.1,192.0.2.2"], ["none of", "is this host"]),
+                        (["--hosts", "192.0.2.1:x,127.0.0.1"], ["no HOST[:PORT]"])):
+        refused(" ".join(args), Verbs(2).run(*ONE, *args), 2, *words)
+
+
+def interrupted():
+    v = Verbs(4)
+    p = subprocess.Popen(v.argv("--shapes", "all", "--time", "0.01"), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         text=True, env=v.env)
+    while "loopback" not in p.stdout.readline():
+        pass
+    begin = time.monotonic()
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=60)
+    print(f"Ctrl-C: exit {p.returncode} after {time.monotonic() - begin:.1f} s: {err.strip()}")
+    job.check(p.returncode == 3 and "partial: stopped by a signal" in out and "no verdict" in err, f"{out}{err}")
+    job.check(": passed" not in out, f"a partial run says passed: {out}")
+
+
+# --- several hosts ---
+
+def launched(n, *args, ports=2, skip=(), envs=None, limit="30"):
+    """By torchrun's variables: [(exit status, lines, standard error)]. Of `skip` none is started."""
+    shared, port, ps = Verbs(1).dir + "/shared", draw.randrange(20000, 30000), []
+    for rank in range(n):
+        if rank in skip:
+            continue
+        v = Verbs(ports, shared=shared, **(envs or {}).get(rank, {}))
+        v.env.update(RANK=str(rank), WORLD_SIZE=str(n), LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1",
+                     MASTER_PORT=str(port), NCCL_HOSTID=f"node{rank}")
+        ps.append(subprocess.Popen(v.argv("--json", "--limit", limit, *args), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=v.env))
+    outs = [p.communicate(timeout=120) for p in ps]
+    return [(p.returncode, by_type(o[0]), o[1]) for p, o in zip(ps, outs)]
+
+
+def hosts():
+    runs = launched(3, *ONE, "--shapes", "loopback,nic-to-nic,mesh")
+    check("3 hosts, torchrun", *runs[0], 0)
+    job.check([r[0] for r in runs] == [0] * 3 and not any(r[1] for r in runs[1:]), f"{[r[0] for r in runs]}")
+    rails = {(c["host"], c["to_host"], c["device"], c["to_device"]) for c in runs[0][1]["case"]
+             if c["shape"] == "nic-to-nic"}
+    want = {(f"node{a}", f"node{b}", f"sim{d}", f"sim{d}") for a in range(3) for b in range(3) for d in range(2) if a != b}
+    job.check(rails == want, f"{rails}")
+    mesh = [c for c in runs[0][1]["case"] if c["shape"] == "mesh"]
+    job.check(len(mesh) == 6 * 5 and all(c["checked"] for c in mesh), f"{len(mesh)} of 30 links of the mesh")
+    runs = launched(3, *ONE, *LINKS, envs={1: dict(SIM_VERBS_MTU="1:1024")})
+    status, by, err = runs[0]
+    check("another MTU on one host", status, by, err, 1, "sim1", "port", "active MTU 1024, of 5 of 6")
+    job.check({f["host"] for f in by["fault"]} == {"node1"} and [r[0] for r in runs] == [1] * 3, f"{by['fault']}")
+    runs = launched(2, *ONE, *LINKS, skip=[1], limit="2")
+    check("a host does not come", *runs[0], 3)
+    job.check("host 1 of 2 did not come within 2 s" in runs[0][2], runs[0][2])
+    runs = launched(2, *ONE, *LINKS, skip=[0], limit="2")
+    check("the first host is missing", *runs[0], 3)
+    job.check("127.0.0.1" in runs[0][2] and "cannot be reached for 2 s" in runs[0][2], runs[0][2])
+    runs = launched(2, *ONE, *LINKS, envs={1: dict(SIM_VERBS_DEVICES=0)})
+    check("a host without a device", *runs[0], 3)
+    job.check([r[0] for r in runs] == [3, 3] and "host node1: no RDMA device" in runs[0][2], f"{[r[2] for r in runs]}")
+    runs = launched(2, *ONE, *LINKS, envs={0: dict(LOCAL_RANK=0)}, ports=1)
+    check("one port each", *runs[0], 0)
+
+
+def hosts_list():
+    """Network namespaces with host names of their own: one command a host, the same list."""
+    with_hosts, shared = Hosts(2, netem=True), Verbs(1).dir + "/shared"
+
+    def started(lists):
+        ps = []
+        for i, hosts_given in enumerate(lists):
+            v = Verbs(2, shared=shared)
+            command = ["ip", "netns", "exec", with_hosts.names[i], "unshare", "--uts", "sh", "-c",
+                       'hostname "$0" && exec "$@"', f"gpu{i}", *v.argv("--json", *ONE, *LINKS, "--limit", "20",
+                                                                        "--hosts", hosts_given)]
+            ps.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=v.env))
+        outs = [p.communicate(timeout=120) for p in ps]
+        return [(p.returncode, by_type(o[0]), o[1]) for p, o in zip(ps, outs)]
+
+    try:
+        a, b = with_hosts.address(0), with_hosts.address(1)
+        runs = started([f"{a},{b}"] * 2)
+        check("--hosts", *runs[0], 0)
+        job.check({(c["host"], c["to_host"]) for c in runs[0][1]["case"]} == {("gpu0", "gpu1"), ("gpu1", "gpu0")} and
+                  runs[1][0] == 0, f"{[r[2] for r in runs]}")
+        runs = started([f"{a}:29600,{b}", f"{a}:29600,{b},192.0.2.9"])
+        check("another list", *runs[0], 3)
+        job.check("counts 3 hosts in place of 2" in runs[0][2] and runs[1][0] == 3, f"{[r[2] for r in runs]}")
+        runs = started([f"{a},{b}", f"{a},{b}:29556"])
+        job.check(runs[0][0] == 2 and "has another --hosts" in runs[0][2], f"{[(r[0], r[2]) for r in runs]}")
+    finally:
+        with_hosts.close()
+
+
+def host_dies():
+    shared, port, ps = Verbs(1).dir + "/shared", draw.randrange(20000, 30000), []
+    for rank in range(3):
+        v = Verbs(1, shared=shared)
+        v.env.update(RANK=str(rank), WORLD_SIZE="3", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                     NCCL_HOSTID=f"node{rank}")
+        ps.append(subprocess.Popen(v.argv("--json", *LINKS, "--time", "0.02", "--iterations", "2000"),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=v.env))
+    while '"case"' not in ps[0].stdout.readline():
+        pass
+    ps[1].kill()
+    out, err = ps[0].communicate(timeout=120)
+    by = by_type(out)
+    print(f"a host dies: exit {ps[0].returncode}, {[(f.get('host'), f['text'][:90]) for f in by.get('fault', [])]}")
+    job.check(ps[0].returncode == 1 and any("node1" in f["text"] for f in by["fault"]), f"{by.get('fault')} {err}")
+    job.check(ps[2].wait(60) == 1, "the other host's exit status")
+
+
+library()
+cases = (healthy, faults, ordinary, baseline, refusals, interrupted, hosts, hosts_list, host_dies)
+for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
+    begin_s = time.monotonic()
+    case()
+    print(f"-- {case.__name__}: {time.monotonic() - begin_s:.1f} s", flush=True)

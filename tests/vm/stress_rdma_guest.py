@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inside a guest with soft-RoCE (tests/vm/test_stress_rdma.sh): `ranktrace stress rdma`.
+
+    stress_rdma_guest.py compare                            against perftest on one device, A B A B, medians
+    stress_rdma_guest.py healthy loss cap mtu dead small    on four devices, whose network is made bad: who is named
+
+A guest's CPU does all the work of the network: messages of 4 KiB, which soft-RoCE carries without loss of its own. """
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "../aid")]
+import rdma_guest  # noqa: E402
+import rdma_hosts as hosts  # noqa: E402
+
+RANKTRACE = os.path.join(os.environ.get("O", "build"), "ranktrace")
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+BYTES, PORTS = "4096", 4
+WITHIN = 0.05
+
+
+def lines(*args):
+    p = subprocess.run([RANKTRACE, "stress", "rdma", "--json", "--no-gpus", *args], capture_output=True, text=True)
+    by = {}
+    for line in map(json.loads, p.stdout.splitlines()):
+        by.setdefault(line["type"], []).append(line)
+    return p.returncode, by, p.stderr
+
+
+# --- against perftest ---
+
+def perftest(tool, *args):
+    """The row of numbers that a client prints."""
+    argv = [tool, "-d", "rxe0", "-x", "1", "-F", *args]
+    server = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    rdma_guest.until(rdma_guest.listening, f"{tool} does not listen", 60)
+    p = subprocess.run([*argv, "127.0.0.1"], capture_output=True, text=True, timeout=300)
+    server.wait(60)
+    rows = [line.split() for line in p.stdout.splitlines() if re.match(r"^ \d+ ", line)]
+    if p.returncode or not rows:
+        sys.exit(f"{argv}: {p.returncode}\n{p.stdout}{p.stderr}")
+    return list(map(float, rows[-1]))
+
+
+def theirs(operation, measure):
+    if measure == "bandwidth":
+        return perftest(f"ib_{operation}_bw", "-s", BYTES, "-n", "2000", "--report_gbits")[3]
+    if measure == "rate":
+        return perftest(f"ib_{operation}_bw", "-s", "2", "-n", "4000")[4]
+    # small messages go inline by default in ours; perftest does not know this device and has to be told
+    inline = [] if operation == "read" else ["-I", "64"]
+    return perftest(f"ib_{operation}_lat", "-s", "2", "-n", "500", *inline)[4]
+
+
+def ours(operation, measure):
+    status, by, err = lines("--devices", "rxe0", "--shapes", "loopback", "--operations", operation, "--measures",
+                            measure, "--bytes", BYTES, "--time", "1", "--iterations", "500")
+    if status:
+        sys.exit(f"{operation} {measure}: exit {status}: {err} {by.get('fault')}")
+    return by["case"][0]["value"]
+
+
+def compare():
+    wrong = []
+    rdma_guest.device()
+    print(f"{'':16} {'perftest':>28} {'ranktrace':>28}  ratio of medians", flush=True)
+    for operation in os.environ.get("OPERATIONS", "write read send").split():
+        for measure in os.environ.get("MEASURES", "bandwidth rate latency").split():
+            a, b = [], []
+            for _ in range(ROUNDS):
+                a.append(theirs(operation, measure))
+                b.append(ours(operation, measure))
+            ratio = statistics.median(b) / statistics.median(a)
+            text = lambda values: " ".join(f"{v:.4g}" for v in values)
+            print(f"{operation + ' ' + measure:16} {text(a):>28} {text(b):>28}  {ratio:.3f}", flush=True)
+            if abs(ratio - 1) > WITHIN:
+                wrong.append(f"{operation} {measure} {ratio:.3f}")
+    if wrong:
+        sys.exit(f"not within {WITHIN:.0%} of perftest: {', '.join(wrong)}")
+    print("compare: passed", flush=True)
+
+
+# --- a bad network ---
+
+LINKS = ("--shapes", "nic-to-nic", "--bytes", BYTES, "--time", "0.5", "--iterations", "50")
+SOME = ("--operations", "write", "--measures", "bandwidth")
+
+
+def run(case, *args):
+    begin = time.monotonic()
+    status, by, err = lines(*LINKS, *args)
+    faults = [(f.get("device"), f["kind"], f["text"]) for f in by.get("fault", [])]
+    print(f"{case}: exit {status} after {time.monotonic() - begin:.0f} s, {len(by.get('case', []))} cases {err.strip()}",
+          flush=True)
+    for f in faults:
+        print(f"  {f}", flush=True)
+    return status, faults, by
+
+
+def named(case, kind, device, words, *args):
+    """One fault, of that kind, of that device alone."""
+    status, faults, _ = run(case, *SOME, *args)
+    right = status == 1 and faults and all(d == device and k == kind for d, k, _ in faults) and words in faults[0][2]
+    if not right:
+        sys.exit(f"{case}: not {kind} of {device} alone ('{words}')")
+
+
+def healthy():
+    status, faults, by = run("healthy")
+    if status or faults or len(by["case"]) != 9 * PORTS * (PORTS - 1) or any(c["wrong"] for c in by["case"]):
+        sys.exit("healthy: it does not pass")
+
+
+def loss():
+    hosts.netem(2, "loss 5%")
+    named("loss", "packet_loss", "rxe2", "packets are lost over each of its links")
+    hosts.heal(2)
+
+
+def cap():
+    for end in "vb":
+        hosts.sh(f"tc qdisc replace dev {end}1 root tbf rate 2mbit burst 32kb limit 3mb")
+    named("cap", "slow", "rxe1", "each of its links is slow")
+    for end in "vb":
+        hosts.sh(f"tc qdisc del dev {end}1 root")
+
+
+def mtu():
+    hosts.sh("ip link set v3 mtu 700")
+    named("mtu", "port", "rxe3", "active MTU 512, of 3 of 4")
+    hosts.sh("ip link set v3 mtu 1500")
+
+
+def dead():
+    hosts.down(0)
+    named("dead", "port", "rxe0", "it is DOWN, 3 of 3 others")
+    hosts.up(0)
+    hosts.wait_active(0)
+
+
+def small():
+    """The port's MTU is what it was, and a part of the way between has less."""
+    hosts.sh("ip link set b2 mtu 700")
+    named("small", "link", "rxe2", "the MTU of the network between them is smaller")
+    hosts.sh("ip link set b2 mtu 1500")
+
+
+def main():
+    if sys.argv[1:] == ["compare"]:
+        return compare()
+    with open("/proc/sys/net/core/netdev_max_backlog", "w") as f:
+        f.write("100000")
+    hosts.begin(PORTS)
+    for case in sys.argv[1:]:
+        {"healthy": healthy, "loss": loss, "cap": cap, "mtu": mtu, "dead": dead, "small": small}[case]()
+    print("stress_rdma_guest: passed", flush=True)
+    return 0
+
+
+sys.exit(main())
