@@ -13,6 +13,7 @@
 #include "base/clock.h"
 
 #define MAGIC 0x73736c63u
+#define WHOLE_NS 20000000000ull
 #define SLICE_MS 60000 /* of a wait without end */
 
 struct head {
@@ -70,15 +71,24 @@ static int whole_receive(int fd, void *to, size_t bytes, uint64_t deadline_ns)
 	return 0;
 }
 
+/* What has begun before the deadline is received whole: who asks again would find its middle. */
 int wire_receive(int fd, enum wire_type *type, void *body, uint64_t deadline_ns)
 {
 	struct head head;
-	int err = whole_receive(fd, &head, sizeof(head), deadline_ns);
+	uint64_t whole_ns;
+	int err;
 
+	while ((err = readable_wait(fd, deadline_ns)) == -EINTR)
+		;
+	*type = 0;
+	if (err)
+		return err;
+	whole_ns = clock_monotonic_ns() + WHOLE_NS;
+	err = whole_receive(fd, &head, sizeof(head), whole_ns);
 	if (!err && (head.magic != MAGIC || head.bytes > WIRE_BODY_MAX))
 		err = -EPROTO;
 	if (!err)
-		err = whole_receive(fd, body, head.bytes, deadline_ns);
+		err = whole_receive(fd, body, head.bytes, whole_ns);
 	*type = err ? 0 : head.type;
-	return err;
+	return err == -ETIMEDOUT ? -ECONNRESET : err; /* the rest of it never came */
 }

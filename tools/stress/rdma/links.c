@@ -201,6 +201,8 @@ static void measured_add(struct rdma_run *run, const struct rdma_measured *m)
 			abort();
 	}
 	run->measured[run->n_measured++] = *m;
+	run->is_measured[m->from] |= m->result.status == RDMA_DONE;
+	run->is_measured[m->to] |= m->result.status == RDMA_DONE;
 	rdma_report_measured(run, m);
 }
 
@@ -237,6 +239,7 @@ void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_l
 		    run->fleet.ports[links[i].to].lost)
 			continue;
 		t->m = (struct rdma_measured){ .shape = shape, .from = links[i].from, .to = links[i].to, .of = *of };
+		t->m.soft = run->fleet.ports[links[i].from].port.soft || run->fleet.ports[links[i].to].port.soft;
 		t->m.of.to = places[i];
 		t->m.of.mtu = least_mtu(run, links[i].from, links[i].to);
 		t->m.of.seed = of->seed + 131071ull * i;

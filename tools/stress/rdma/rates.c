@@ -82,9 +82,8 @@ static void hold_most(struct judgement *j, double most, const char *rule)
 
 static void hold_others(const struct rdma_run *run, struct rdma_measured *m)
 {
-	bool soft = port_of(run, m->from)->soft || port_of(run, m->to)->soft;
-	double *others = calloc(run->n_measured, sizeof(*others)), of, tolerance = soft ? SOFT_TOLERANCE : THRESHOLD_TOLERANCE;
-	double factor = soft ? SOFT_LATENCY_FACTOR : LATENCY_FACTOR;
+	double *others = calloc(run->n_measured, sizeof(*others)), of;
+	double tolerance = m->soft ? SOFT_TOLERANCE : THRESHOLD_TOLERANCE, factor = m->soft ? SOFT_LATENCY_FACTOR : LATENCY_FACTOR;
 	char rule[JUDGE_RULE];
 	int n = 0;
 
@@ -102,7 +101,7 @@ static void hold_others(const struct rdma_run *run, struct rdma_measured *m)
 	} else if (n) {
 		of = others[n - 1 - n / 4];
 		snprintf(rule, sizeof(rule), "%.0f %% of the upper quartile of %d other%s of its kind, %.4g%s",
-			 100 * (1 - tolerance), n, n > 1 ? "s" : "", of, soft ? ", in software" : "");
+			 100 * (1 - tolerance), n, n > 1 ? "s" : "", of, m->soft ? ", in software" : "");
 		judgement_hold(&m->judged, of * (1 - tolerance), rule);
 	}
 	free(others);

@@ -142,8 +142,8 @@ static void verdict_json(const struct rdma_run *run, int port)
 	uint64_t rose[PORT_COUNTERS];
 
 	port_add(line, run, port, "");
-	cJSON_AddBoolToObject(line, "tested", run->is_usable[port]);
-	cJSON_AddBoolToObject(line, "passed", !run->faults_of[port] && run->is_usable[port]);
+	cJSON_AddBoolToObject(line, "tested", run->is_measured[port]);
+	cJSON_AddBoolToObject(line, "passed", !run->faults_of[port] && run->is_measured[port] && !*run->partial);
 	cJSON_AddNumberToObject(line, "faults", run->faults_of[port]);
 	counters = cJSON_AddObjectToObject(line, "counters");
 	counters_since(p->begin.counters, p->end.counters, rose);
@@ -289,10 +289,11 @@ static void verdict_print(const struct rdma_run *run, int port)
 		printf("FAILED, %u fault%s, the first: %s: %s\n", run->faults_of[port], run->faults_of[port] > 1 ? "s" : "",
 		       fault_kind_name(first->kind), first->text);
 	else
-		printf("%s\n", !run->is_usable[port] ? "not up, not tested"
-			       : *run->partial       ? "no fault so far (partial)"
-			       : run->n_faults       ? "no fault of its own"
-						     : "passed");
+		printf("%s\n", !run->is_usable[port]     ? "not up, not tested"
+			       : !run->is_measured[port] ? "not tested"
+			       : *run->partial           ? "no fault so far (partial)"
+			       : run->n_faults           ? "no fault of its own"
+							 : "passed");
 	counters_since(p->begin.counters, p->end.counters, rose);
 	if (*counters_text(rose, COUNTER_HARD, text, sizeof(text)))
 		printf("  errors counted: %s\n", text);

@@ -20,6 +20,7 @@ struct rdma_measured {
 	struct rdma_case of;
 	struct rdma_result result; /* of the end that posts; data, and what failed first, of both */
 	uint64_t lost, packets;    /* at both ends: counters of loss, packets sent */
+	bool soft;                 /* an end of it is software */
 	bool small_passes; /* it failed, and messages in small packets get through */
 	struct judgement judged;
 };
@@ -29,7 +30,8 @@ struct rdma_run {
 	enum report_mode mode;
 	uint64_t begin_ns;
 	struct fleet fleet;
-	bool is_usable[RDMA_PORTS_MAX]; /* the port is up */
+	bool is_usable[RDMA_PORTS_MAX];   /* the port is up */
+	bool is_measured[RDMA_PORTS_MAX]; /* anything was measured over it */
 	int names[RDMA_PORTS_MAX];      /* the rail of a port: shape_port.name */
 	struct rdma_measured *measured;
 	int n_measured, room;
