@@ -445,6 +445,32 @@ int confine_replay_calls(void)
 	return filter_load(&to);
 }
 
+/* To wait for keys, to set a terminal, to see a child end. */
+static void allow_screen(struct filter *to)
+{
+	static const int calls[] = {
+		SCMP_SYS(poll),      SCMP_SYS(ppoll),           SCMP_SYS(select), SCMP_SYS(pselect6),
+		SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep), SCMP_SYS(wait4),  SCMP_SYS(gettimeofday),
+	};
+
+	allow(to, calls, sizeof(calls) / sizeof(calls[0]));
+	allow_where(to, SCMP_SYS(ioctl), 1, ~0u, TCSETS);
+	allow_where(to, SCMP_SYS(ioctl), 1, ~0u, TCSETSW);
+	allow_where(to, SCMP_SYS(ioctl), 1, ~0u, TCSETSF);
+}
+
+int confine_screen_calls(void)
+{
+	struct filter to = { .f = CONFINE_SANITIZED ? NULL : seccomp_init(SCMP_ACT_KILL_PROCESS) };
+
+	if (!to.f)
+		return CONFINE_SANITIZED ? 0 : -ENOMEM;
+	allow_looking(&to);
+	allow_writing(&to);
+	allow_screen(&to);
+	return filter_load(&to);
+}
+
 /* It has the right to look into processes and to read files. What it does with it is to open files of /proc: memory is
  * for readers. */
 int confine_collector_calls(void)

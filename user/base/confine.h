@@ -59,6 +59,8 @@ int confine_parser_calls(void);
 int confine_replay_calls(void);
 int confine_keeper_calls(void);
 int confine_server_calls(void);
+/* As a replay, and what a terminal takes; a child process of its own may be waited for. */
+int confine_screen_calls(void);
 /* Fails, with EPERM, memory of others, tracing, files by handle, the machine. */
 int confine_collector_calls(void);
 /* Fails, with EPERM, what it takes to act on others: programs, processes, signals, sockets, new files, the machine. */

@@ -44,6 +44,9 @@ struct step_done {
 	struct step_part parts[STEP_PARTS_MAX];
 };
 
+/* The phase of its step in which its training thread is, by the marks so far; false: in none, or none is known. */
+bool proc_phase(const struct proc *p, enum step_phase *ret_phase);
+
 static inline const char *step_phase_name(enum step_phase phase)
 {
 	switch (phase) {

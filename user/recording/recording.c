@@ -102,6 +102,7 @@ struct recording_reader {
 	struct libdeflate_decompressor *inflate;
 	char *raw, *packed;
 	size_t at, size;
+	off_t begin; /* of the file; -1: it cannot be read again */
 };
 
 static ssize_t read_all(int fd, void *data, size_t size)
@@ -151,6 +152,7 @@ int recording_open_fd(int fd, struct recording_reader **ret)
 		return -ENOMEM;
 	}
 	r->fd = fd;
+	r->begin = lseek(fd, 0, SEEK_CUR);
 	err = header_check(fd);
 	r->raw = malloc(CHUNK_RAW_MAX);
 	r->packed = malloc(CHUNK_PACKED_MAX);
@@ -202,6 +204,19 @@ int recording_next(struct recording_reader *r, const struct wire_hdr **ret_rec)
 	r->at += h->size;
 	*ret_rec = h;
 	return 1;
+}
+
+bool recording_ready(const struct recording_reader *r)
+{
+	return r->at < r->size;
+}
+
+int recording_rewind(struct recording_reader *r)
+{
+	if (r->begin < 0 || lseek(r->fd, r->begin, SEEK_SET) < 0)
+		return -ESPIPE;
+	r->at = r->size = 0;
+	return header_check(r->fd);
 }
 
 void recording_reader_free(struct recording_reader *r)

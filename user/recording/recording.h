@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_RECORDING_H
 #define RANKTRACE_RECORDING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "schemas/wire.h"
@@ -32,6 +33,10 @@ int recording_open(const char *path, struct recording_reader **ret);
 int recording_next(struct recording_reader *r, const struct wire_hdr **ret_rec);
 /* The same of an open file, from where it stands; takes `fd`, also on error. */
 int recording_open_fd(int fd, struct recording_reader **ret);
+/* The next record is in memory: recording_next() waits for nothing. */
+bool recording_ready(const struct recording_reader *r);
+/* From its first record on again. 0; -ESPIPE: it is no file. */
+int recording_rewind(struct recording_reader *r);
 void recording_reader_free(struct recording_reader *r);
 
 #endif

@@ -59,6 +59,11 @@ void escalator_set(struct escalator *r, const struct session_cfg *cfg)
 	escalation_set(r->escalation, &e);
 }
 
+bool escalator_ask(struct escalator *r, uint32_t tgid, uint64_t now_ns)
+{
+	return escalation_ask(r->escalation, tgid, now_ns);
+}
+
 void escalator_free(struct escalator *r)
 {
 	if (r)

@@ -18,6 +18,8 @@ struct escalator *escalator_new(const struct session_cfg *cfg, const struct pipe
 				int (*emit)(void *to, const struct wire_hdr *rec), void *to);
 /* Other durations, also of what is escalated now. */
 void escalator_set(struct escalator *r, const struct session_cfg *cfg);
+/* A user wants probes in this process for a while. False: it has them, or too many do. */
+bool escalator_ask(struct escalator *r, uint32_t tgid, uint64_t now_ns);
 void escalator_free(struct escalator *r);
 /* Call it at every tick. Returns 0 or -errno. */
 int escalator_tick(struct escalator *r, uint64_t now_ns);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reload.c - settings change while the session runs: each goes to the part whose it is, and no part loses what it
- * knows.
+ * reload.c - what is wanted of a session while it runs: other settings, each of which goes to the part whose it is, and
+ * no part loses what it knows; and what a user who looks on asks for.
  *
  * Thresholds are the model's, which gets them in a record, so that a replay knows them too.
  */
 #include "session/session_private.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "attach/loader.h"
 #include "base/clock.h"
@@ -15,6 +17,7 @@
 #include "schemas/collector.h"
 #include "session/escalate.h"
 #include "session/probe_budget.h"
+#include "session/stacks.h"
 
 static void limits_set(struct session *s, const struct session_cfg *next)
 {
@@ -92,4 +95,51 @@ void session_reload(struct session *s)
 	else
 		log_info("SIGHUP: outputs whose files were moved away are begun anew; settings stay");
 	notify_say(&s->notify, "READY=1");
+}
+
+/* --- what a user asks for --- */
+
+static void raise_asked(struct session *s, uint32_t pid)
+{
+	if (!s->escalator)
+		log_warn("pid %u: this session raises no tier (--no-raise)", pid);
+	else if (escalator_ask(s->escalator, pid, clock_monotonic_ns()))
+		log_info("pid %u: probes for %.0f s", pid, (double)s->cfg.raise_ns * 1e-9);
+	else
+		log_info("pid %u has probes already, or as many processes as may have some do", pid);
+}
+
+static void dump_asked(struct session *s)
+{
+	if (!s->flight) {
+		log_warn("no flight recorder in this session: start it with --flight, or ask another ('ranktrace dump')");
+		return;
+	}
+	flight_request(s->flight, 0);
+	log_info("the flight recorder's window is being written to %s", s->cfg.flight.dir);
+}
+
+static void ask_take(struct session *s, const struct session_ask *a)
+{
+	switch (a->wish) {
+	case SESSION_RAISE: raise_asked(s, a->pid); break;
+	case SESSION_STACKS:
+		if (s->stacks)
+			session_stacks_ask(s->stacks, a->pid);
+		else
+			log_warn("pid %u: this session reads no stacks", a->pid);
+		break;
+	case SESSION_DUMP: dump_asked(s); break;
+	}
+}
+
+void session_asked(struct session *s)
+{
+	struct session_ask a;
+	ssize_t n;
+
+	while ((n = recv(s->cfg.control_fd, &a, sizeof(a), MSG_DONTWAIT)) == sizeof(a))
+		ask_take(s, &a);
+	if (n >= 0 || (errno != EAGAIN && errno != EINTR)) /* nobody looks on any more */
+		s->stop = true;
 }

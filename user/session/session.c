@@ -523,19 +523,22 @@ static int loop(struct session *s)
 		{ .fd = s->signal_fd, .events = POLLIN },
 		{ .fd = s->child_fd, .events = POLLIN },
 		{ .fd = loader_wake_fd(s->loader), .events = POLLIN },
+		{ .fd = s->cfg.control_fd ? s->cfg.control_fd : -1, .events = POLLIN },
 	};
 	uint64_t expirations;
 	int err = 0;
 
 	notify_say(&s->notify, "READY=1");
 	while (!err && !s->stop) {
-		if (poll(fds, 4, poll_timeout_ms(s)) < 0 && errno != EINTR)
+		if (poll(fds, 5, poll_timeout_ms(s)) < 0 && errno != EINTR)
 			return -errno;
 		if (read(s->timer_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
 			return -errno;
 		signals_take(s);
 		if (fds[2].revents)
 			child_reap(s);
+		if (fds[4].revents)
+			session_asked(s);
 		err = work(s);
 		if (s->cfg.duration_ns && clock_monotonic_ns() - s->start_ns >= s->cfg.duration_ns)
 			s->stop = true;

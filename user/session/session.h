@@ -41,6 +41,8 @@ struct session_cfg {
 	 * not known, which was said, and nothing changes. NULL: settings stay as they are. */
 	bool (*reload)(void *of, struct pipeline *p, struct session_cfg *next);
 	void *reload_of;
+	int control_fd;              /* a user's wishes come here (struct session_ask), its end ends the session;
+					0: none */
 	pid_t child;                 /* started by `-- CMD`, waits at child_go_fd; 0: none */
 	int child_go_fd;             /* a byte lets the child start, end-of-file ends it */
 	const char *phases;          /* file of known phases; NULL: none is read or kept */
@@ -48,6 +50,11 @@ struct session_cfg {
 	struct metrics *metrics;     /* the pipeline's; NULL: none are served */
 	struct reader *stack_reader; /* reads the stacks of a hang's ranks, used by nothing else; borrowed. NULL: read
 					no stacks */
+};
+
+enum session_wish { SESSION_RAISE, SESSION_STACKS, SESSION_DUMP };
+struct session_ask { /* a message of a SOCK_SEQPACKET; the answer is a line of the log */
+	uint32_t wish, pid; /* pid: of SESSION_RAISE, SESSION_STACKS */
 };
 
 struct session_budget { /* cost of probes; hits 0: there were none, or they were not counted */

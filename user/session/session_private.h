@@ -47,7 +47,8 @@ struct session {
 struct wire_hdr session_record(size_t size, uint8_t kind, uint64_t now_ns); /* the collector's */
 int session_emit(void *session, const struct wire_hdr *rec);
 
-/* reload.c: SIGHUP */
+/* reload.c: SIGHUP; a message of the user */
 void session_reload(struct session *s);
+void session_asked(struct session *s);
 
 #endif

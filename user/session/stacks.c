@@ -80,6 +80,7 @@ struct session_stacks {
 	struct rounds_limit limit_incidents, limit_late;
 	struct wait_roots late; /* kept here for its memory */
 	uint64_t checked_ns;
+	uint32_t asked_tgid; /* by a user; 0 none */
 	/* the round under way */
 	bool running;
 	pthread_t thread;
@@ -402,10 +403,25 @@ static void waits_begin(struct session_stacks *s, uint64_t now_ns)
 	round_begin(s, now_ns);
 }
 
+void session_stacks_ask(struct session_stacks *s, uint32_t tgid)
+{
+	s->asked_tgid = tgid;
+}
+
+static void asked_begin(struct session_stacks *s, uint64_t now_ns)
+{
+	s->n = 0;
+	round_add(s, model_proc(pipeline_model(s->pipeline), proc_key(0, s->asked_tgid)), 0);
+	s->asked_tgid = 0;
+	round_begin(s, now_ns);
+}
+
 void session_stacks_begin(struct session_stacks *s, uint64_t now_ns)
 {
 	if (!s)
 		return;
+	if (!s->running && s->asked_tgid)
+		asked_begin(s, now_ns);
 	if (!s->running)
 		incidents_begin(s, now_ns);
 	if (s->running || now_ns - s->checked_ns < CHECK_EVERY_NS)

@@ -19,6 +19,8 @@ struct session_stacks;
 struct session_stacks *session_stacks_new(struct reader *r, const struct pipeline *p, stack_emit *emit, void *to);
 /* Waits for a read under way, for a deadline or two at most. */
 void session_stacks_free(struct session_stacks *s);
+/* A user wants the main thread's stack of this process: the next round is that. */
+void session_stacks_ask(struct session_stacks *s, uint32_t tgid);
 /* Both do nothing with `s` NULL. What was read by now, as records: before a tick. Of a culprit, so that its finding is
  * to be judged at once: *ret_of_culprit, else that stays as it is. 0, or the error of emit(). */
 int session_stacks_emit(struct session_stacks *s, uint64_t now_ns, bool *ret_of_culprit);

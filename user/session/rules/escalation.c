@@ -74,6 +74,17 @@ int escalation_note(struct escalation *e, uint32_t tgid, uint64_t incident, uint
 	return 0;
 }
 
+bool escalation_ask(struct escalation *e, uint32_t tgid, uint64_t now_ns)
+{
+	struct raised *r = *raised_find(e, tgid);
+
+	if (r && now_ns < r->since_ns + e->cfg.raise_ns)
+		return false;
+	if (r && r->tier == TIER_WATCH)
+		escalation_forget(e, tgid);
+	return !escalation_note(e, tgid, 0, now_ns) && *raised_find(e, tgid);
+}
+
 static enum tier tier_at(const struct escalation_cfg *cfg, uint64_t passed_ns)
 {
 	if (passed_ns >= cfg->raise_ns)

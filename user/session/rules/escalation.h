@@ -31,6 +31,8 @@ void escalation_set(struct escalation *e, const struct escalation_cfg *cfg); /* 
 void escalation_free(struct escalation *e);
 /* A finding concerns the process. No effect while it is escalated or in its pause. Returns 0 or -ENOMEM. */
 int escalation_note(struct escalation *e, uint32_t tgid, uint64_t incident, uint64_t now_ns);
+/* The same because somebody asked for it: the pause ends. False: it is escalated already, or too many are. */
+bool escalation_ask(struct escalation *e, uint32_t tgid, uint64_t now_ns);
 /* Returns the next due change, which counts as made. False: none is due. */
 bool escalation_next(struct escalation *e, uint64_t now_ns, struct tier_change *ret);
 void escalation_forget(struct escalation *e, uint32_t tgid); /* the process is gone */

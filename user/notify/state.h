@@ -1,0 +1,2 @@
+#define NOTIFY_DIR "/var/lib/ranktrace/notify"
+#define NOTIFY_ACKS "acknowledged"

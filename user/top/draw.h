@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * draw.h - the whole screen of `top` on a canvas: what is looked at, a line of counts, the gravest finding, of a
+ * recording its time; the page; what keys do. Pure.
+ */
+#ifndef RANKTRACE_TOP_DRAW_H
+#define RANKTRACE_TOP_DRAW_H
+
+#include "top/canvas.h"
+#include "top/view.h"
+
+#define TOP_ROWS_MIN 8 /* on fewer rows or columns it says so, and nothing else */
+#define TOP_COLS_MIN 40
+
+/* Settles the view for this size (top_view_turn()), then draws. */
+void top_draw(struct canvas *c, struct top_view *v, struct top_table *t, const struct top_source *s);
+
+#endif

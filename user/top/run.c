@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run.c - see run.h.
+ */
+#include "top/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "top/draw.h"
+#include "top/screen.h"
+
+#define TURN_MS 250
+#define MESSAGE_NS 8000000000ull  /* then the keys are shown again */
+#define MESSAGES_MAX (64u << 10) /* the newest; older ones go by halves */
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number)
+{
+	(void)number;
+	stop = 1;
+}
+
+static void signals_take(void)
+{
+	static const int numbers[] = { SIGTERM, SIGHUP, SIGINT };
+	struct sigaction on = { .sa_handler = on_signal };
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		sigaction(numbers[i], &on, NULL);
+}
+
+/* --- messages --- */
+
+static void say(struct top_run *r, const char *text)
+{
+	size_t len = strcspn(text, "\n");
+
+	len = len < sizeof(r->message) ? len : sizeof(r->message) - 1;
+	memcpy(r->message, text, len);
+	r->message[len] = 0;
+	r->message_ns = clock_monotonic_ns();
+}
+
+static void messages_add(struct top_run *r, const char *text, size_t len)
+{
+	const char *last = memrchr(text, '\n', len > 1 ? len - 1 : 0);
+
+	if (!r->messages || len > MESSAGES_MAX / 2)
+		return;
+	if (r->messages_len + len > MESSAGES_MAX) {
+		size_t half = r->messages_len / 2;
+		const char *from = strchrnul(r->messages + half, '\n');
+		size_t kept = r->messages_len - (size_t)(from - r->messages);
+
+		memmove(r->messages, from, kept);
+		r->messages_len = kept;
+	}
+	memcpy(r->messages + r->messages_len, text, len);
+	r->messages_len += len;
+	r->messages[r->messages_len] = 0;
+	say(r, last ? last + 1 : text);
+}
+
+void top_messages_take(struct top_run *r)
+{
+	char text[4096];
+	ssize_t n;
+
+	while (r->live && (n = read(r->live->log_fd, text, sizeof(text) - 1)) > 0) {
+		text[n] = 0;
+		utf8_tame(text, "\n");
+		messages_add(r, text, (size_t)n);
+	}
+}
+
+/* --- what keys ask for --- */
+
+static void ask(struct top_run *r, enum session_wish wish)
+{
+	const struct proc *p = model_proc(pipeline_model(r->feed->p), r->view.proc);
+
+	if (!r->live) {
+		say(r, r->source.seekable ? "a recording: no session to ask" : "this stream's session takes no requests");
+		return;
+	}
+	if (wish != SESSION_DUMP && !p) {
+		say(r, "select a rank first");
+		return;
+	}
+	if (top_live_ask(r->live, wish, wish == SESSION_DUMP ? 0 : p->tgid))
+		say(r, "the session has ended");
+	else if (wish == SESSION_STACKS)
+		say(r, "its stack is being read");
+}
+
+static void acknowledge(struct top_run *r)
+{
+	char line[FINDING_ID_MAX + 160];
+	int len = snprintf(line, sizeof(line), "%s\n", r->view.incident);
+
+	if (!*r->view.incident) {
+		say(r, "select a finding first, or a rank that one names");
+	} else if (r->ack_fd < 0) {
+		snprintf(line, sizeof(line), "nobody to tell: no 'ranktrace notify' keeps its state in %s", r->ack_dir);
+		say(r, line);
+	} else if (write(r->ack_fd, line, (size_t)len) != len) {
+		say(r, "could not be written: is the disk full?");
+	} else {
+		snprintf(line, sizeof(line), "acknowledged: %s", r->view.incident);
+		say(r, line);
+	}
+}
+
+static void play(struct top_run *r)
+{
+	if (!r->source.seekable) {
+		r->held = !r->held;
+		say(r, r->held ? "held: Space goes on" : "goes on");
+		return;
+	}
+	r->source.playing = !r->source.playing;
+	r->played_ns = clock_monotonic_ns();
+}
+
+/* 1: the user leaves. 0 or -errno. */
+static int want_do(struct top_run *r, enum top_want want)
+{
+	switch (want) {
+	case TOP_WANT_QUIT: return 1;
+	case TOP_WANT_SEEK: return top_feed_seek(r->feed, r->view.seek_ns);
+	case TOP_WANT_PLAY: play(r); return 0;
+	case TOP_WANT_RAISE: ask(r, SESSION_RAISE); return 0;
+	case TOP_WANT_STACKS:
+		if (r->live)
+			ask(r, SESSION_STACKS);
+		return 0;
+	case TOP_WANT_DUMP: ask(r, SESSION_DUMP); return 0;
+	case TOP_WANT_ACKNOWLEDGE: acknowledge(r); return 0;
+	default: return 0;
+	}
+}
+
+/* --- turns --- */
+
+static int table_renew(struct top_run *r)
+{
+	return top_table_make(&r->table, pipeline_model(r->feed->p), pipeline_incidents(r->feed->p));
+}
+
+/* Several seeks that wait are one: the last says where to. */
+static int keys_take(struct top_run *r)
+{
+	enum top_want seek = TOP_WANT_NOTHING, want;
+	int key, err = 0;
+
+	while (!err && (key = screen_key()) != SCREEN_NO_KEY) {
+		if (key == SCREEN_RESIZED)
+			screen_spoilt();
+		if (key <= 0)
+			continue;
+		want = top_view_key(&r->view, key, &r->table, &r->source);
+		if (want == TOP_WANT_SEEK)
+			seek = want;
+		else
+			err = want_do(r, want);
+	}
+	return !err && seek == TOP_WANT_SEEK ? want_do(r, seek) : err;
+}
+
+static int play_on(struct top_run *r)
+{
+	uint64_t now_ns = clock_monotonic_ns(), at_ns = pipeline_model(r->feed->p)->now_ns;
+	int err;
+
+	if (!r->source.playing)
+		return 0;
+	err = top_feed_seek(r->feed, at_ns + (now_ns - r->played_ns));
+	r->played_ns = now_ns;
+	if (at_ns >= r->source.end_ns)
+		r->source.playing = false;
+	return err;
+}
+
+static void source_renew(struct top_run *r)
+{
+	if (r->message_ns && clock_monotonic_ns() - r->message_ns > MESSAGE_NS) {
+		*r->message = 0;
+		r->message_ns = 0;
+	}
+	r->source.message = r->message;
+	r->source.messages = r->messages ? r->messages : "";
+	r->source.ended = r->stream_fd >= 0 && r->feed->ended;
+}
+
+static int draw(struct top_run *r, struct canvas *c)
+{
+	int rows, cols, err;
+
+	screen_size(&rows, &cols);
+	err = canvas_begin(c, rows, cols);
+	if (err)
+		return err;
+	source_renew(r);
+	top_draw(c, &r->view, &r->table, &r->source);
+	screen_show(c);
+	return 0;
+}
+
+/* A record is taken only where the table is made again: its rows point into the model. */
+static int turn(struct top_run *r)
+{
+	struct pollfd fds[] = { { .fd = screen_fd(), .events = POLLIN },
+				{ .fd = r->live ? r->live->log_fd : -1, .events = POLLIN },
+				{ .fd = r->held || r->feed->ended ? -1 : r->stream_fd, .events = POLLIN } };
+	int err = 0;
+
+	if (poll(fds, 3, TURN_MS) < 0 && errno != EINTR)
+		return -errno;
+	if (fds[1].revents)
+		top_messages_take(r);
+	if (fds[0].revents & (POLLHUP | POLLERR))
+		return 1;
+	err = keys_take(r);
+	if (!err && fds[2].revents)
+		err = top_feed_take(r->feed);
+	if (!err)
+		err = play_on(r);
+	return err ? err : table_renew(r);
+}
+
+static int own_make(struct top_run *r)
+{
+	top_view_init(&r->view);
+	r->messages = calloc(1, MESSAGES_MAX + 1);
+	return r->messages ? table_renew(r) : -ENOMEM;
+}
+
+int top_run(struct top_run *r)
+{
+	struct canvas c = { 0 };
+	int err = own_make(r);
+
+	signals_take();
+	while (!err && !stop) {
+		err = draw(r, &c);
+		err = err ? err : turn(r);
+	}
+	canvas_free(&c);
+	return err < 0 ? err : 0;
+}
+
+int top_print(struct top_run *r, int cols)
+{
+	struct canvas c = { 0 };
+	char line[CANVAS_COLS_MAX + 1];
+	int err = own_make(r);
+
+	r->view.grouping_set = true;
+	err = err ? err : canvas_begin(&c, (int)r->table.n + 8, cols);
+	if (err)
+		return err;
+	source_renew(r);
+	top_draw(&c, &r->view, &r->table, &r->source);
+	for (int i = 0; i + 1 < c.rows; i++) {
+		canvas_line(&c, i, line);
+		if (*line || i < 4)
+			printf("%s\n", line);
+	}
+	canvas_free(&c);
+	return 0;
+}
+
+void top_run_free(struct top_run *r)
+{
+	top_table_free(&r->table);
+	top_view_free(&r->view);
+	free(r->messages);
+	r->messages = NULL;
+}

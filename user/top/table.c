@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * table.c - see table.h. Rows of all processes first; then each communicator says of its members who is ahead and who
+ * behind; then the state follows.
+ */
+#include "top/table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/larger.h"
+#include "job/parallel.h"
+
+#define GPU_WINDOW_NS 5000000000ull
+
+static const struct {
+	const char *name, *help;
+} states[] = {
+#define X(id, name, help) { name, help },
+	TOP_STATES(X)
+#undef X
+};
+
+const char *top_state_name(enum top_state s)
+{
+	return states[s].name;
+}
+
+const char *top_state_help(enum top_state s)
+{
+	return states[s].help;
+}
+
+/* --- rows --- */
+
+static const char *host_of(const struct proc *p, const struct model *m)
+{
+	return *p->node->name ? p->node->name : m->host && !m->merged ? m->host : "";
+}
+
+static struct top_row *row_get(struct top_table *t, const struct proc *p, int rank)
+{
+	struct top_row *r = keyed_get(&t->rows, p->key, (uint64_t)(int64_t)rank, sizeof(*r));
+
+	if (!r || r->proc)
+		return r;
+	r->proc = p;
+	r->rank = rank;
+	r->job = p->job->shown;
+	r->host = host_of(p, t->m);
+	r->phase = -1;
+	r->cpu = -1;
+	r->gpu = p->shared ? NULL : proc_gpu(p);
+	return r;
+}
+
+static struct top_row *row_of(const struct top_table *t, const struct member *mb)
+{
+	int rank = mb->proc->shared ? member_rank(mb) : proc_rank(mb->proc);
+
+	return keyed_find(&t->rows, mb->proc->key, (uint64_t)(int64_t)rank);
+}
+
+/* A launcher has no rank and no communicator; a child is its rank's. */
+static bool is_shown(const struct proc *p)
+{
+	return !p->is_child && (p->rank >= 0 || p->members) && (!p->dead || p->members);
+}
+
+static int rows_add(struct top_table *t, const struct proc *p)
+{
+	if (!p->shared)
+		return row_get(t, p, proc_rank(p)) ? 0 : -ENOMEM;
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (!row_get(t, p, member_rank(mb)))
+			return -ENOMEM;
+	return 0;
+}
+
+/* --- communicators --- */
+
+static uint64_t moved_ns(const struct member *mb)
+{
+	return larger(mb->last_call_ns, mb->samples.moved ? mb->samples.since_ns : 0);
+}
+
+static bool compares(const struct member *mb)
+{
+	return (!mb->gone || mb->proc->dead) && member_comparable(mb, SEQ_COLL);
+}
+
+/* Where it stands: of communicators in which it is ahead, or else behind, the one where it moved last. */
+static void place_note(struct top_row *r, const struct member *mb, bool ahead, bool behind)
+{
+	bool better = !r->at || (ahead && !r->ahead) || (!r->ahead && behind && !r->behind);
+	bool same = ahead == r->ahead && behind == r->behind;
+
+	if (better || (same && moved_ns(mb) > moved_ns(r->at))) {
+		r->at = mb;
+		r->has_seq = compares(mb);
+		r->seq = mb->entered_seq[SEQ_COLL];
+	}
+	r->ahead |= ahead;
+	r->behind |= behind;
+}
+
+static void member_note(struct top_table *t, const struct member *mb, uint64_t least, uint64_t most)
+{
+	struct top_row *r = row_of(t, mb);
+	uint64_t own = mb->entered_seq[SEQ_COLL], at_ns = moved_ns(mb);
+
+	if (!r || (mb->gone && !mb->proc->dead))
+		return;
+	if (at_ns && t->m->now_ns > at_ns)
+		r->wait_ns = r->wait_ns ? smaller(r->wait_ns, t->m->now_ns - at_ns) : t->m->now_ns - at_ns;
+	if (!compares(mb)) {
+		place_note(r, mb, false, false);
+		return;
+	}
+	r->lag = larger(r->lag, most - own);
+	place_note(r, mb, own > least, own < most);
+}
+
+static void comm_note(struct top_table *t, const struct comm *c)
+{
+	uint64_t least = UINT64_MAX, most = 0;
+
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if (compares(mb)) {
+			least = smaller(least, mb->entered_seq[SEQ_COLL]);
+			most = larger(most, mb->entered_seq[SEQ_COLL]);
+		}
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		member_note(t, mb, least, most);
+}
+
+/* --- what else is known of a rank --- */
+
+static enum top_state state_of(const struct top_row *r, const struct task *main_task)
+{
+	bool stands = r->wait_ns >= TOP_STANDS_NS;
+
+	if (r->proc->dead)
+		return TOP_DEAD;
+	if (proc_unobserved(r->proc))
+		return TOP_SILENT;
+	if (main_task && main_task->state == TASK_STOPPED)
+		return TOP_STOPPED;
+	if (main_task && main_task->blocked)
+		return TOP_BLOCKED;
+	if (stands && r->ahead)
+		return TOP_WAITS;
+	if (stands && r->behind)
+		return TOP_LATE;
+	return !r->wait_ns && !r->at ? TOP_UNSEEN : stands ? TOP_STANDS : TOP_MOVES;
+}
+
+static void row_finish(struct top_table *t, struct top_row *r)
+{
+	const struct proc *p = r->proc;
+	const struct task *main_task = model_task(t->m, p->key, p->tgid);
+	uint64_t since_ns = t->m->now_ns > GPU_WINDOW_NS ? t->m->now_ns - GPU_WINDOW_NS : 0;
+	enum step_phase phase;
+
+	r->state = state_of(r, main_task);
+	if (p->shared)
+		return;
+	if (p->steps && p->steps->period_ops)
+		r->step_s = p->steps->median_s;
+	if (proc_phase(p, &phase))
+		r->phase = phase;
+	if (main_task)
+		r->cpu = task_cpu_share(main_task);
+	if (r->gpu)
+		r->activity = gpu_activity_since(r->gpu, since_ns, t->m->now_ns);
+}
+
+/* --- findings --- */
+
+bool top_finding_names(const struct finding *f, const struct proc *p, int rank)
+{
+	for (int i = 0; i < f->n_ranks; i++)
+		if (finding_proc(f, i) == p->key && (!p->shared || f->ranks[i] == rank))
+			return true;
+	return false;
+}
+
+static bool is_worse(const struct incident *a, const struct incident *than)
+{
+	if (!than || a->f.severity != than->f.severity)
+		return !than || a->f.severity > than->f.severity;
+	return !*a->caused_by && *than->caused_by; /* what the others follow from */
+}
+
+static void culprit_note(struct top_table *t, const struct incident *i, int k)
+{
+	const struct proc *p = i->f.pids[k] ? model_proc(t->m, finding_proc(&i->f, k)) : NULL;
+	int rank = !p ? -1 : p->shared ? i->f.ranks[k] : proc_rank(p);
+	struct top_row *r = p ? keyed_find(&t->rows, p->key, (uint64_t)(int64_t)rank) : NULL;
+
+	if (!r)
+		return;
+	r->n_findings++;
+	if (is_worse(i, r->worst))
+		r->worst = i;
+}
+
+static void findings_note(struct top_table *t)
+{
+	for (const struct incident *i = incidents_next_open(t->open, NULL); i; i = incidents_next_open(t->open, i)) {
+		t->n_open[i->f.severity]++;
+		t->worst = is_worse(i, t->worst) ? i : t->worst;
+		for (int k = 0; k < i->f.n_ranks; k++)
+			culprit_note(t, i, k);
+	}
+}
+
+/* --- all of it --- */
+
+static int order_make(struct top_table *t)
+{
+	t->order = malloc((t->rows.n + 1) * sizeof(struct top_row *));
+	if (!t->order)
+		return -ENOMEM;
+	for (struct top_row *r = t->rows.all; r; r = r->keyed.next) {
+		row_finish(t, r);
+		t->n_state[r->state]++;
+		t->order[t->n++] = r;
+	}
+	return 0;
+}
+
+int top_table_make(struct top_table *t, const struct model *m, const struct incidents *open)
+{
+	int err = 0;
+
+	top_table_free(t);
+	t->m = m;
+	t->open = open;
+	for (const struct proc *p = m->procs; p && !err; p = p->next)
+		err = is_shown(p) ? rows_add(t, p) : 0;
+	for (const struct comm *c = m->comms; c && !err; c = c->next)
+		comm_note(t, c);
+	if (!err)
+		err = order_make(t);
+	if (!err)
+		findings_note(t);
+	return err;
+}
+
+void top_table_free(struct top_table *t)
+{
+	keyed_free(&t->rows);
+	free(t->order);
+	*t = (struct top_table){ 0 };
+}
+
+bool top_row_is_bad(const struct top_row *r)
+{
+	return r->state <= TOP_LATE || (r->worst && r->worst->f.severity > SEVERITY_INFO);
+}
+
+/* By probes also what kind of operation; samples know numbers alone. */
+void top_row_op(const struct top_row *r, char *to, size_t size)
+{
+	const struct op *op = r->at ? r->at->ops_tail : NULL;
+	const char *use = r->at ? parallelism_name(r->at->comm->parallelism) : NULL;
+	bool late = r->state == TOP_LATE;
+	uint64_t seq = late ? r->seq : r->seq - 1;
+	char number[32] = "";
+
+	*to = 0;
+	if (!r->at)
+		return;
+	if (r->has_seq && (late || r->seq))
+		snprintf(number, sizeof(number), "#%llu", (unsigned long long)seq);
+	if (!use && !*number && !op)
+		return;
+	snprintf(to, size, "%s%s%s%s%s", use ? use : "", use ? " " : "", number, op && !late && *number ? " " : "",
+		 op && !late ? op_kind_name(op->kind) : "");
+}
