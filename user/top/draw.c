@@ -45,7 +45,7 @@ static void title_draw(struct canvas *c, const struct top_table *t, const struct
 static void counts_draw(struct canvas *c, int line, const struct top_table *t)
 {
 	static const enum ink inks[TOP_STATE_MAX] = { INK_BAD,   INK_BAD, INK_BAD,  INK_BAD,  INK_BAD,
-						      INK_WARNING, INK_DIM, INK_GOOD, INK_DIM };
+						      INK_WARNING, INK_DIM, INK_GOOD, INK_DIM, INK_DIM };
 	int at = canvas_putf(c, line, 0, c->cols, INK_PLAIN, "%zu rank%s:", t->n, t->n == 1 ? "" : "s");
 
 	for (int i = 0; i < TOP_STATE_MAX; i++)
@@ -222,7 +222,7 @@ void top_draw(struct canvas *c, struct top_view *v, struct top_table *t, const s
 		canvas_putf(c, 0, 0, c->cols, INK_PLAIN, "at least %d x %d", TOP_COLS_MIN, TOP_ROWS_MIN);
 		return;
 	}
-	top_view_turn(v, t, s, (size_t)lines);
+	top_view_turn(v, t, s, (size_t)lines, c->cols);
 	title_draw(c, t, s);
 	counts_draw(c, 1, t);
 	worst_draw(c, 2, t);

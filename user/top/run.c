@@ -51,24 +51,34 @@ static void say(struct top_run *r, const char *text)
 	r->message_ns = clock_monotonic_ns();
 }
 
+/* Its newest line that begins something: what is indented belongs to that. */
+static void newest_say(struct top_run *r, const char *text, size_t len)
+{
+	static const char own[] = "ranktrace: ";
+	const char *found = NULL;
+
+	for (const char *at = text; at < text + len; at = strchrnul(at, '\n') + 1)
+		if (*at && *at != ' ' && *at != '\n')
+			found = at;
+	if (found)
+		say(r, strncmp(found, own, sizeof(own) - 1) ? found : found + sizeof(own) - 1);
+}
+
 static void messages_add(struct top_run *r, const char *text, size_t len)
 {
-	const char *last = memrchr(text, '\n', len > 1 ? len - 1 : 0);
-
 	if (!r->messages || len > MESSAGES_MAX / 2)
 		return;
 	if (r->messages_len + len > MESSAGES_MAX) {
 		size_t half = r->messages_len / 2;
 		const char *from = strchrnul(r->messages + half, '\n');
-		size_t kept = r->messages_len - (size_t)(from - r->messages);
 
-		memmove(r->messages, from, kept);
-		r->messages_len = kept;
+		r->messages_len -= (size_t)(from - r->messages);
+		memmove(r->messages, from, r->messages_len);
 	}
 	memcpy(r->messages + r->messages_len, text, len);
 	r->messages_len += len;
 	r->messages[r->messages_len] = 0;
-	say(r, last ? last + 1 : text);
+	newest_say(r, text, len);
 }
 
 void top_messages_take(struct top_run *r)

@@ -81,9 +81,10 @@ static int rows_add(struct top_table *t, const struct proc *p)
 
 /* --- communicators --- */
 
+/* It entered nothing since then, as far as is seen; 0 not known. */
 static uint64_t moved_ns(const struct member *mb)
 {
-	return larger(mb->last_call_ns, mb->samples.moved ? mb->samples.since_ns : 0);
+	return larger(mb->last_call_ns, mb->samples.counted ? mb->samples.since_ns : 0);
 }
 
 static bool compares(const struct member *mb)
@@ -91,16 +92,26 @@ static bool compares(const struct member *mb)
 	return (!mb->gone || mb->proc->dead) && member_comparable(mb, SEQ_COLL);
 }
 
-/* Where it stands: of communicators in which it is ahead, or else behind, the one where it moved last. */
-static void place_note(struct top_row *r, const struct member *mb, bool ahead, bool behind)
+/* Where it stands: of communicators in which it is ahead the one that it came to first, as others may be queued behind
+ * that; else of those in which it is behind, or else of all, the one where it moved last. */
+static bool is_place(const struct top_row *r, const struct member *mb, bool ahead, bool behind)
 {
-	bool better = !r->at || (ahead && !r->ahead) || (!r->ahead && behind && !r->behind);
-	bool same = ahead == r->ahead && behind == r->behind;
+	if (!r->at || ahead != r->ahead)
+		return !r->at || ahead;
+	if (ahead)
+		return moved_ns(mb) < moved_ns(r->at);
+	return behind != r->behind ? behind : moved_ns(mb) > moved_ns(r->at);
+}
 
-	if (better || (same && moved_ns(mb) > moved_ns(r->at))) {
+static void place_note(struct top_row *r, const struct member *mb, uint64_t least, uint64_t most)
+{
+	uint64_t own = mb->entered_seq[SEQ_COLL];
+	bool knows = compares(mb), ahead = knows && own > least, behind = knows && own < most;
+
+	if (is_place(r, mb, ahead, behind)) {
 		r->at = mb;
-		r->has_seq = compares(mb);
-		r->seq = mb->entered_seq[SEQ_COLL];
+		r->has_seq = knows && (own || behind);
+		r->seq = ahead ? least : behind || !own ? own : own - 1;
 	}
 	r->ahead |= ahead;
 	r->behind |= behind;
@@ -113,14 +124,12 @@ static void member_note(struct top_table *t, const struct member *mb, uint64_t l
 
 	if (!r || (mb->gone && !mb->proc->dead))
 		return;
+	r->moved |= mb->last_call_ns || mb->samples.moved;
 	if (at_ns && t->m->now_ns > at_ns)
 		r->wait_ns = r->wait_ns ? smaller(r->wait_ns, t->m->now_ns - at_ns) : t->m->now_ns - at_ns;
-	if (!compares(mb)) {
-		place_note(r, mb, false, false);
-		return;
-	}
-	r->lag = larger(r->lag, most - own);
-	place_note(r, mb, own > least, own < most);
+	if (compares(mb))
+		r->lag = larger(r->lag, most - own);
+	place_note(r, mb, least, most);
 }
 
 static void comm_note(struct top_table *t, const struct comm *c)
@@ -140,10 +149,10 @@ static void comm_note(struct top_table *t, const struct comm *c)
 
 static enum top_state state_of(const struct top_row *r, const struct task *main_task)
 {
-	bool stands = r->wait_ns >= TOP_STANDS_NS;
+	bool stands = r->wait_ns >= TOP_STANDS_NS || (!r->moved && (r->ahead || r->behind));
 
 	if (r->proc->dead)
-		return TOP_DEAD;
+		return r->proc->exit_code || r->proc->exit_signal ? TOP_DEAD : TOP_ENDED;
 	if (proc_unobserved(r->proc))
 		return TOP_SILENT;
 	if (main_task && main_task->state == TASK_STOPPED)
@@ -154,7 +163,7 @@ static enum top_state state_of(const struct top_row *r, const struct task *main_
 		return TOP_WAITS;
 	if (stands && r->behind)
 		return TOP_LATE;
-	return !r->wait_ns && !r->at ? TOP_UNSEEN : stands ? TOP_STANDS : TOP_MOVES;
+	return stands ? TOP_STANDS : r->moved ? TOP_MOVES : TOP_UNSEEN;
 }
 
 static void row_finish(struct top_table *t, struct top_row *r)
@@ -262,22 +271,24 @@ bool top_row_is_bad(const struct top_row *r)
 	return r->state <= TOP_LATE || (r->worst && r->worst->f.severity > SEVERITY_INFO);
 }
 
-/* By probes also what kind of operation; samples know numbers alone. */
+/* What kind of operation that is: by probes, on whichever rank they saw it; NULL not known. */
+static const struct op *op_at(const struct top_row *r)
+{
+	const struct op *op = r->has_seq ? NULL : r->at->ops_tail;
+
+	for (const struct member *mb = r->has_seq ? r->at->comm->members : NULL; mb && !op; mb = mb->next_in_comm)
+		op = mb->ops ? member_op(mb, SEQ_COLL, r->seq) : NULL;
+	return op;
+}
+
 void top_row_op(const struct top_row *r, char *to, size_t size)
 {
-	const struct op *op = r->at ? r->at->ops_tail : NULL;
 	const char *use = r->at ? parallelism_name(r->at->comm->parallelism) : NULL;
-	bool late = r->state == TOP_LATE;
-	uint64_t seq = late ? r->seq : r->seq - 1;
+	const struct op *op = r->at ? op_at(r) : NULL;
 	char number[32] = "";
 
-	*to = 0;
-	if (!r->at)
-		return;
-	if (r->has_seq && (late || r->seq))
-		snprintf(number, sizeof(number), "#%llu", (unsigned long long)seq);
-	if (!use && !*number && !op)
-		return;
-	snprintf(to, size, "%s%s%s%s%s", use ? use : "", use ? " " : "", number, op && !late && *number ? " " : "",
-		 op && !late ? op_kind_name(op->kind) : "");
+	if (r->has_seq)
+		snprintf(number, sizeof(number), "#%llu", (unsigned long long)r->seq);
+	snprintf(to, size, "%s%s%s%s%s", use ? use : "", use && *number ? " " : "", number,
+		 op && (use || *number) ? " " : "", op ? op_kind_name(op->kind) : "");
 }

@@ -17,7 +17,7 @@
 /* What a rank does, the worst first: name, what it says. */
 /* clang-format off */
 #define TOP_STATES(X) \
-	X(DEAD, "dead", "its process ended, and peers may wait for it") \
+	X(DEAD, "dead", "its process failed or was killed; peers may wait for it") \
 	X(STOPPED, "stopped", "by a signal or a debugger") \
 	X(BLOCKED, "D state", "its main thread waits in the kernel, uninterruptible") \
 	X(LATE, "late", "its peers entered an operation that it did not") \
@@ -25,6 +25,7 @@
 	X(WAITS, "waits", "in an operation that some peer did not enter") \
 	X(STANDS, "stands", "entered nothing for a while, as its peers") \
 	X(MOVES, "moves", "enters operations") \
+	X(ENDED, "ended", "its process ended, with status 0") \
 	X(UNSEEN, "?", "nothing of NCCL is seen of it")
 /* clang-format on */
 
@@ -43,7 +44,7 @@ struct top_row {
 	const char *host; /* "" not known */
 	enum top_state state;
 	const struct member *at; /* where it stands: waits in, is late to, or was last; NULL none */
-	uint64_t seq;            /* of that: entered (waits, moves, stands), or not yet (late) */
+	uint64_t seq; /* of that: the first that some peer did not enter, or it itself; else the last it entered */
 	bool has_seq;
 	uint64_t lag;     /* collectives behind the first of its communicators */
 	uint64_t wait_ns; /* since it last entered an operation; 0 not known */
@@ -55,6 +56,7 @@ struct top_row {
 	const struct incident *worst; /* the gravest open finding that names it; NULL none */
 	unsigned int n_findings;
 	bool ahead, behind; /* of some peer in some communicator */
+	bool moved;         /* it was seen to enter something; else wait_ns is since the first look */
 };
 
 struct top_table { /* zeroed at first */

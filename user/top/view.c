@@ -36,10 +36,18 @@ static bool is_text(enum top_page p)
 	return p != TOP_RANKS && p != TOP_FINDINGS;
 }
 
+static bool has_jobs(const struct top_table *t)
+{
+	for (size_t i = 1; i < t->n; i++)
+		if (strcmp(t->order[i]->job, t->order[0]->job))
+			return true;
+	return false;
+}
+
 static void grouping_settle(struct top_view *v, const struct top_table *t)
 {
 	if (!v->grouping_set)
-		v->grouping = t->n > GROUPS_FROM ? TOP_OF_HOST : TOP_OF_NONE;
+		v->grouping = has_jobs(t) ? TOP_OF_JOB : t->n > GROUPS_FROM ? TOP_OF_HOST : TOP_OF_NONE;
 }
 
 /* One is opened by name: then its rows are shown. */
@@ -101,7 +109,7 @@ static void scroll_settle(struct top_view *v, size_t lines)
 		v->scroll = smaller(v->scroll, behind);
 }
 
-void top_view_turn(struct top_view *v, struct top_table *t, const struct top_source *s, size_t lines)
+void top_view_turn(struct top_view *v, struct top_table *t, const struct top_source *s, size_t lines, int cols)
 {
 	top_view_free(v);
 	v->n_groups = 0;
@@ -111,8 +119,10 @@ void top_view_turn(struct top_view *v, struct top_table *t, const struct top_sou
 		v->n_lines = incidents_open(t);
 	else
 		top_page_text(&v->text, v, t, s);
-	if (is_text(v->page))
+	if (is_text(v->page)) {
+		text_fold(&v->text, cols);
 		v->n_lines = lines_of(&v->text);
+	}
 	scroll_settle(v, lines ? lines : 1);
 }
 

@@ -74,8 +74,9 @@ struct top_view {
 
 void top_view_init(struct top_view *v);
 void top_view_free(struct top_view *v);
-/* After the table was made, or a key changed the view: what is to be shown of it. `lines`: how many fit. */
-void top_view_turn(struct top_view *v, struct top_table *t, const struct top_source *s, size_t lines);
+/* After the table was made, or a key changed the view: what is to be shown of it. `lines`: how many fit; `cols`: how
+ * long they may be. */
+void top_view_turn(struct top_view *v, struct top_table *t, const struct top_source *s, size_t lines, int cols);
 /* A key: a character or enum top_key. */
 enum top_want top_view_key(struct top_view *v, int key, const struct top_table *t, const struct top_source *s);
 /* The row under the cursor, or whose page is open; NULL none. */
