@@ -166,10 +166,19 @@ static enum top_state state_of(const struct top_row *r, const struct task *main_
 	return stands ? TOP_STANDS : r->moved ? TOP_MOVES : TOP_UNSEEN;
 }
 
+static const struct task *main_task_of(const struct proc *p)
+{
+	const struct task *t = p->tasks;
+
+	while (t && t->tid != p->tgid)
+		t = t->next;
+	return t;
+}
+
 static void row_finish(struct top_table *t, struct top_row *r)
 {
 	const struct proc *p = r->proc;
-	const struct task *main_task = model_task(t->m, p->key, p->tgid);
+	const struct task *main_task = main_task_of(p);
 	uint64_t since_ns = t->m->now_ns > GPU_WINDOW_NS ? t->m->now_ns - GPU_WINDOW_NS : 0;
 	enum step_phase phase;
 

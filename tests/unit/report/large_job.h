@@ -28,7 +28,7 @@ struct large_job {
 	uint64_t seed;
 };
 
-static double drawn(struct large_job *j) /* 0..1 */
+__attribute__((unused)) static double drawn(struct large_job *j) /* 0..1 */
 {
 	j->seed = j->seed * 6364136223846793005u + 1442695040888963407u;
 	return (double)(j->seed >> 33) / (double)(1u << 31);
@@ -102,7 +102,7 @@ static void large_job_free(struct large_job *j)
 }
 
 /* Both operations of a step of one rank, late_s late in the second. */
-static int large_job_step(struct large_job *j, struct sink *s, int rank, uint64_t step, uint64_t begin_ns,
+__attribute__((unused)) static int large_job_step(struct large_job *j, struct sink *s, int rank, uint64_t step, uint64_t begin_ns,
 			  double late_s)
 {
 	uint64_t work_ns = (uint64_t)(late_s * 1e9);
