@@ -63,6 +63,7 @@ ALLOWED = {
     "user/cmd/ps": ["*"],
     "user/doctor": ["*"],
     "user/top": ["*"],
+    "user/notify": ["user", "user/base", "user/sink"],
     "tools/stress": ["user/base", "tools/stress/lib", "tools/stress/kernels"],
     "tools/stress/lib": [],
     "tools/stress/kernels": [],

@@ -99,8 +99,13 @@ static cJSON *wecom(const char *title, const char *body)
 	cJSON *o = cJSON_CreateObject(), *m;
 	char *text = markdown_of(title, body);
 
-	if (text && strlen(text) > WECOM_MAX)
-		text[WECOM_MAX] = 0;
+	if (text && strlen(text) > WECOM_MAX) {
+		size_t end = WECOM_MAX;
+
+		while ((text[end] & 0xc0) == 0x80) /* not within a character */
+			end--;
+		text[end] = 0;
+	}
 	cJSON_AddStringToObject(o, "msgtype", "markdown");
 	m = cJSON_AddObjectToObject(o, "markdown");
 	cJSON_AddStringToObject(m, "content", text ? text : title);
