@@ -159,10 +159,10 @@ static int64_t wall_ms(void)
 
 /* --- what else than chat --- */
 
-/* Once when it is told of, once when it is over; the channel behind all webhooks stands for this file. */
+/* Once when it is told of, once when it is over. */
 static void events_write(struct run *r)
 {
-	const int c = CHANNELS_MAX - 1;
+	const int c = CHANNEL_EVENTS;
 	enum notice_event event;
 	struct notice *n;
 

@@ -258,7 +258,7 @@ static cJSON *notice_save(const struct notice *n, const char *const *names, int 
 	cJSON_AddItemToObject(o, "incident", cJSON_Duplicate(n->incident, true));
 	told = cJSON_AddObjectToObject(o, "told");
 	for (int c = 0; c < n_names; c++) {
-		cJSON *of = n->told[c] ? cJSON_AddObjectToObject(told, names[c]) : NULL;
+		cJSON *of = names[c] && n->told[c] ? cJSON_AddObjectToObject(told, names[c]) : NULL;
 
 		if (!of)
 			continue;
@@ -298,7 +298,7 @@ static int notice_load(struct notices *s, const cJSON *o, const char *const *nam
 	n->acknowledged = flag_of(o, "acknowledged");
 	n->acted = flag_of(o, "acted");
 	for (int c = 0; c < n_names; c++) {
-		const cJSON *of = cJSON_GetObjectItemCaseSensitive(told, names[c]);
+		const cJSON *of = names[c] ? cJSON_GetObjectItemCaseSensitive(told, names[c]) : NULL;
 
 		n->told[c] = (unsigned int)number_of(of, "stage");
 		n->told_worse[c] = severity_of(text_of(of, "as"));

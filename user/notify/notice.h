@@ -16,6 +16,7 @@
 struct cJSON;
 
 #define CHANNELS_MAX 16
+#define CHANNEL_EVENTS (CHANNELS_MAX - 1) /* the file of health events; webhooks have the others */
 #define AGAIN_MAX 16
 #define NOTICES_MAX 4096
 #define NOTICE_KEPT_MS (86400ll * 1000) /* of one that is over, so that its end is told to whom could not be reached */
@@ -62,7 +63,8 @@ struct notice *notices_next(struct notices *s, int c, enum notice_event *ret);
 void notice_told(struct notices *s, struct notice *n, int c, enum notice_event event);
 /* One that is open, told of and critical, the newest; NULL none. */
 const struct notice *notices_worst(const struct notices *s);
-/* To be freed with cJSON_Delete(); NULL without memory. `names`: of the channels, which may be others next time. */
+/* To be freed with cJSON_Delete(); NULL without memory. `names`: of the channels, which may be others next
+ * time; NULL: there is no such channel. */
 struct cJSON *notices_save(const struct notices *s, const char *const *names, int n_names);
 /* 0, -EINVAL: that is no state, -ENOMEM. */
 int notices_load(struct notices *s, const struct cJSON *from, const char *const *names, int n_names);

@@ -16,6 +16,7 @@ void sender_free(struct sender *s);
 /* "FORMAT=FILE": FILE's first line is the webhook's URL, its second, where there is one, the secret that messages are
  * signed with (DingTalk, Feishu). It is read again for each message. 0, or -errno with `error`. */
 int sender_add(struct sender *s, const char *text, char *error, size_t size);
+/* Of all channels, that of health events too; NULL where there is none. */
 const char *const *sender_names(const struct sender *s, int *ret_n);
 /* Begins what is due, ends what was answered. `also`: payload_extra's, of a notice; its text is not kept. */
 void sender_turn(struct sender *s, struct notices *all, int64_t now_ms,
