@@ -81,7 +81,8 @@ ALLOWED = {
     "tools/simjob/life": ["tools/simjob/faults", "tools/simjob/job", "tools/simjob/libcuda", "tools/simjob/libnccl"],
     "tools/simjob/faults": ["tools/simjob/job", "tools/simjob/libcuda", "tools/simjob/libnccl", "tools/simjob/libnvml"],
 }
-NOT_FOR = {"user/session": ["user/cmd", "user/autopsy"], "user/autopsy": ["user/cmd"], "user/top": ["user/cmd", "user/autopsy", "user/hub", "user/attach"],
+NOT_FOR = {"user/session": ["user/cmd", "user/autopsy"], "user/autopsy": ["user/cmd"],
+           "user/top": ["user/cmd", "user/autopsy", "user/hub", "user/attach"],
            "user/hub": ["user/cmd", "user/session", "user/autopsy", "user/attach"]}
 SYSTEM = {"vmlinux.h", "gen_report.h", "uthash.h", "utarray.h", "utlist.h"}
 ROOM_MAX = 30

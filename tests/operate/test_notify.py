@@ -88,8 +88,8 @@ class Notify:
         return self.err.read()
 
     def find(self, id, phase, **more):
-        line = {"id": id, "phase": phase, "severity": "critical", "kind": "gpu_health", "job": "llama", "host": "node-7",
-                "ranks": [5], "caused_by": None, "summary": f"GPU 1 (rank 5) is off the bus: {id}", "cause": "gpu_lost",
+        line = {"id": id, "phase": phase, "severity": "critical", "kind": "gpu_health", "job": "llama",
+                "host": "node-7", "ranks": [5], "caused_by": None, "summary": f"GPU 1 (rank 5) is off the bus: {id}", "cause": "gpu_lost",
                 "remedy": "drain it", "since": "2026-11-26T00:00:00Z", "gpu_uuid": "GPU-77", **more}
         with open(self.findings, "a") as f:
             f.write(json.dumps(line) + "\n")
@@ -173,8 +173,8 @@ def drained(n, server):
         time.sleep(0.1)
     with open(f"{n.dir}/drained") as f:
         said = f.read()
-    job.check(said == "update\nNodeName=node-7\nState=DRAIN\nReason=ranktrace: gpu_health gpu=GPU-77 rank=5 inc=d-1: GPU 1 "
-              "(rank 5) is off the bus: d-1\n", f"scontrol was called with {said}")
+    job.check(said == "update\nNodeName=node-7\nState=DRAIN\nReason=ranktrace: gpu_health gpu=GPU-77 rank=5 "
+              "inc=d-1: GPU 1 (rank 5) is off the bus: d-1\n", f"scontrol was called with {said}")
     told = [b for _, _, b in server.of("json") if b["id"] == "d-1"]
     job.check("owner: ops; its host is drained" in told[0]["text"], f"{told}")
     with open(f"{n.dir}/events.jsonl") as f:
@@ -185,12 +185,13 @@ def drained(n, server):
 
 
 def wrong_words(folder):
-    for argv, words in (([], "tell whom?"), (["--to", "telegram=/x", "-"], "FORMAT of wecom, dingtalk"),
+    for argv, words in (([], "notify whom?"), (["--to", "telegram=/x", "-"], "FORMAT of wecom, dingtalk"),
                         (["--to", f"slack={folder}/none", "-"], "none: No such file"),
                         (["--again", "5,3", "--to", "x=y", "-"], "ascending minutes")):
         out = subprocess.run([job.RANKTRACE, "notify", *argv], capture_output=True, text=True)
         job.check(out.returncode == 2 and words in out.stderr, f"{argv}: {out}")
-    out = subprocess.run([job.RANKTRACE, "notify", "--npd", "--state", f"{folder}/none"], capture_output=True, text=True)
+    out = subprocess.run([job.RANKTRACE, "notify", "--npd", "--state", f"{folder}/none"], capture_output=True,
+                         text=True)
     job.check(out.returncode == 2 and len(out.stdout) <= 81, f"npd without a state is not unknown: {out}")
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * notify.c - `ranktrace notify`: tells chat services and other tools of incidents: at once, again until somebody
+ * notify.c - `ranktrace notify`: notifies chat services and other tools of incidents: at once, again until somebody
  * acknowledges, and at the end.
  */
 #include <argp.h>
@@ -65,20 +65,19 @@ static void on_signal(int number)
 
 static const struct argp_option notify_options[] = {
 	{ "to", 't', "FORMAT=FILE", 0,
-	  "tell this webhook (may repeat): FORMAT wecom, dingtalk, feishu, slack or json; FILE has its URL, and in a "
+	  "send to this webhook (may repeat): FORMAT wecom, dingtalk, feishu, slack or json; FILE has its URL, and in a "
 	  "second line the bot's secret",
 	  HELP_OUTPUT },
 	{ "health-events", OPT_EVENTS, "FILE", 0, "append NVSentinel's HealthEvents as JSON lines", HELP_OUTPUT },
 	{ "again", OPT_AGAIN, "MIN,...", 0, "again after so many minutes, until acknowledged (5,10,20,40,80)",
 	  HELP_LIMITS },
 	{ "warning-after", OPT_WARNING, "SEC", 0,
-	  "a warning is told of when it lasts so long (300; no: never); a critical finding at once", HELP_LIMITS },
-	{ "rules", OPT_RULES, "FILE", 0, "what may be done besides telling (docs/operate.md); without it nothing",
-	  HELP_WHAT },
+	  "a warning is notified of when it lasts so long (300; no: never); a critical finding at once", HELP_LIMITS },
+	{ "rules", OPT_RULES, "FILE", 0, "what may be done besides (docs/operate.md); without it nothing", HELP_WHAT },
 	{ "acknowledge", OPT_ACK, "ID", 0, "somebody looks after this finding: not again, and exit", HELP_WHAT },
 	{ "npd", OPT_NPD, 0, 0, "as a plugin of node-problem-detector: one line, exit 1 for a critical finding",
 	  HELP_WHAT },
-	{ "state", OPT_STATE, "DIR", 0, "what was told whom (" NOTIFY_DIR ")", HELP_OUTPUT },
+	{ "state", OPT_STATE, "DIR", 0, "what was sent whom (" NOTIFY_DIR ")", HELP_OUTPUT },
 	{ "quiet", 'q', 0, 0, "only errors and warnings on standard error", HELP_MESSAGES },
 	{ 0 },
 };
@@ -116,7 +115,7 @@ static void ends_check(struct argp_state *state, const struct notify_args *a)
 	if (a->npd || a->acknowledge)
 		return;
 	if (!a->n_to && !a->events && !a->rules)
-		argp_error(state, "tell whom? Give --to FORMAT=FILE, --health-events or --rules");
+		argp_error(state, "notify whom? Give --to FORMAT=FILE, --health-events or --rules");
 	if (!a->file)
 		argp_error(state, "of what? Give a file of findings ('watch -o FILE.jsonl'), or - for standard input");
 }
@@ -159,7 +158,7 @@ static int64_t wall_ms(void)
 
 /* --- what else than chat --- */
 
-/* Once when it is told of, once when it is over. */
+/* Once when it is notified of, once when it is over. */
 static void events_write(struct run *r)
 {
 	const int c = CHANNEL_EVENTS;
@@ -172,7 +171,7 @@ static void events_write(struct run *r)
 		if (text && (write_whole(r->events_fd, text, strlen(text)) || write_whole(r->events_fd, "\n", 1)))
 			log_warn("%s: %s: a health event is lost", r->args->events, strerror(errno));
 		cJSON_free(text);
-		notice_told(&r->all, n, c, event);
+		notice_sent(&r->all, n, c, event);
 	}
 }
 
@@ -226,7 +225,7 @@ static void save(struct run *r)
 		return;
 	err = notify_state_save(r->args->state, &r->all, names, n, r->now_ms);
 	if (err && !r->save_failed)
-		log_warn("%s: %s: after a restart some are told again", r->args->state, strerror(-err));
+		log_warn("%s: %s: after a restart some are sent again", r->args->state, strerror(-err));
 	r->save_failed = err;
 	r->all.changed = err;
 	r->saved_ms = r->now_ms;
@@ -299,7 +298,7 @@ static int state_open(struct run *r)
 	if (!err)
 		err = notify_state_load(r->args->state, &r->all, names, n);
 	snprintf(error, sizeof(error), "%s: %s", r->args->state,
-		 err == -EINVAL ? NOTIFY_STATE " is damaged; move it away, and what is open is told again"
+		 err == -EINVAL ? NOTIFY_STATE " is damaged; move it away, and what is open is sent again"
 				: strerror(-err));
 	return err ? failed(EXIT_USAGE, error) : EXIT_CLEAN;
 }
@@ -363,9 +362,9 @@ int cmd_notify(int argc, char **argv)
 	static const struct argp argp = { notify_options, notify_option, NULL, NULL, NULL, NULL, NULL };
 	static const struct help help = {
 		"notify", "[OPTIONS] --to FORMAT=FILE... FINDINGS.jsonl\n--acknowledge ID | --npd",
-		"Tells chat services of findings that somebody has to look at: one message an incident, again until it is "
-		"acknowledged, and one when it is over. FINDINGS is what 'watch -o' writes and is followed; -: standard "
-		"input, as of 'ranktrace incidents --follow --json'."
+		"Sends findings that need a person to chat services: one message an incident, again until it is "
+		"acknowledged, and one when it is over. FINDINGS is what 'watch -o' writes and is followed; -: "
+		"standard input, as of 'ranktrace incidents --follow --json'."
 	};
 	struct sigaction on = { .sa_handler = on_signal };
 	struct notify_args a = { .state = NOTIFY_DIR,

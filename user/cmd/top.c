@@ -159,8 +159,8 @@ static int recording_show(const struct top_args *a, struct top_run *r, struct to
 	r->source.seekable = true;
 	r->source.begin_ns = feed->begin_ns;
 	r->source.end_ns = feed->end_ns;
-	r->source.marks = feed->marks;
-	r->source.n_marks = feed->n_marks;
+	r->source.opened_ns = feed->opened_ns;
+	r->source.n_opened = feed->n_opened;
 	code = code ? code : feed_failed(r, a);
 	if (code || a->batch)
 		return code ? code : failed(top_print(r, BATCH_COLS));
@@ -270,7 +270,7 @@ static int node_top(struct top_args *a, struct top_run *r)
 	return code == EXIT_INTERNAL && ended > EXIT_FINDING ? ended : code;
 }
 
-/* The user who may write there; without one there is nobody to acknowledge to. */
+/* The user who may write there; without one there is no relay to acknowledge to. */
 static int ack_open(const char *dir)
 {
 	char path[4096];
@@ -284,9 +284,9 @@ int cmd_top(int argc, char **argv)
 	static const struct argp argp = { top_options, top_option, NULL, NULL, NULL, NULL, NULL };
 	static const struct help help = {
 		"top", "[OPTIONS]\n[OPTIONS] FILE.rtr (-: one that still comes, from standard input)",
-		"Shows the ranks of this node as they are now, or of a recording at any time: what each does, who is late, "
-		"what is found. Key ? lists the keys. Of another node: ssh NODE ranktrace record --all --tier watch -o - | "
-		"ranktrace top -"
+		"Shows the ranks of this node as they are now, or of a recording at any time: what each does, who is "
+		"late, what is found. Key ? lists the keys. Of another node: ssh NODE ranktrace record --all --tier "
+		"watch -o - | ranktrace top -"
 	};
 	static struct top_args a;
 	struct top_run r = { .stream_fd = -1 };

@@ -19,9 +19,9 @@ static const struct {
 	const char *cause, *kind;
 	enum action action;
 } actions[] = {
-	{ "gpu_lost", NULL, ACTION_RESTART },    { "needs_reset", NULL, ACTION_RESET },
-	{ NULL, "gpu_health", ACTION_SUPPORT },  { NULL, "xid", ACTION_SUPPORT },
-	{ NULL, "link", ACTION_SUPPORT },        { NULL, "observation", ACTION_NONE },
+	{ "gpu_lost", NULL, ACTION_RESTART },   { "needs_reset", NULL, ACTION_RESET },
+	{ NULL, "gpu_health", ACTION_SUPPORT }, { NULL, "xid", ACTION_SUPPORT },
+	{ NULL, "link", ACTION_SUPPORT },       { NULL, "observation", ACTION_NONE },
 	{ NULL, "slow_step", ACTION_NONE },
 };
 

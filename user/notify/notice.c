@@ -140,18 +140,20 @@ static int64_t due_ms(const struct notices *s, const struct notice *n)
 	bool never = n->severity < SEVERITY_WARNING || !n->root ||
 		     (n->severity == SEVERITY_WARNING && s->rules.warning_after_ms < 0);
 
-	return never ? INT64_MAX : n->severity == SEVERITY_CRITICAL ? n->seen_ms : n->seen_ms + s->rules.warning_after_ms;
+	return never                              ? INT64_MAX
+	       : n->severity == SEVERITY_CRITICAL ? n->seen_ms
+						  : n->seen_ms + s->rules.warning_after_ms;
 }
 
-/* It begins, and once more when a warning that was told of becomes critical. */
+/* It begins, and once more when a warning that was notified of becomes critical. */
 static void begin(struct notices *s, struct notice *n, int64_t now_ms)
 {
-	bool worse = n->begun_ms && n->severity > n->told_as;
+	bool worse = n->begun_ms && n->severity > n->notified_as;
 
 	if ((n->begun_ms && !worse) || now_ms < due_ms(s, n))
 		return;
 	n->begun_ms = now_ms;
-	n->told_as = n->severity;
+	n->notified_as = n->severity;
 	n->stage++;
 	n->acknowledged &= !worse;
 	s->changed = true;
@@ -173,7 +175,7 @@ static void remind(struct notices *s, struct notice *n, int64_t before_ms, int64
 
 	if (now <= was)
 		return;
-	n->stage++; /* of several that passed while nobody ran, one */
+	n->stage++; /* of several that passed while no relay ran, one */
 	s->changed = true;
 }
 
@@ -205,10 +207,10 @@ void notices_turn(struct notices *s, int64_t now_ms)
 static enum notice_event event_of(const struct notice *n, int c)
 {
 	if (n->closed)
-		return n->told[c] && !n->told_end[c] ? NOTICE_RESOLVED : NOTICE_NONE;
-	if (n->told[c] >= n->stage || (n->acknowledged && n->told[c]))
+		return n->sent[c] && !n->sent_end[c] ? NOTICE_RESOLVED : NOTICE_NONE;
+	if (n->sent[c] >= n->stage || (n->acknowledged && n->sent[c]))
 		return NOTICE_NONE;
-	return !n->told[c] ? NOTICE_OPEN : n->told_worse[c] < n->told_as ? NOTICE_WORSE : NOTICE_AGAIN;
+	return !n->sent[c] ? NOTICE_OPEN : n->sent_as[c] < n->notified_as ? NOTICE_WORSE : NOTICE_AGAIN;
 }
 
 struct notice *notices_next(struct notices *s, int c, enum notice_event *ret)
@@ -222,12 +224,12 @@ struct notice *notices_next(struct notices *s, int c, enum notice_event *ret)
 	return found;
 }
 
-void notice_told(struct notices *s, struct notice *n, int c, enum notice_event event)
+void notice_sent(struct notices *s, struct notice *n, int c, enum notice_event event)
 {
-	n->told_end[c] |= event == NOTICE_RESOLVED;
+	n->sent_end[c] |= event == NOTICE_RESOLVED;
 	if (event != NOTICE_RESOLVED) {
-		n->told[c] = n->stage;
-		n->told_worse[c] = n->told_as;
+		n->sent[c] = n->stage;
+		n->sent_as[c] = n->notified_as;
 	}
 	s->changed = true;
 }
@@ -244,7 +246,7 @@ const struct notice *notices_worst(const struct notices *s)
 
 static cJSON *notice_save(const struct notice *n, const char *const *names, int n_names)
 {
-	cJSON *o = cJSON_CreateObject(), *told;
+	cJSON *o = cJSON_CreateObject(), *sent;
 
 	cJSON_AddStringToObject(o, "id", n->id);
 	cJSON_AddNumberToObject(o, "seen_ms", (double)n->seen_ms);
@@ -252,19 +254,19 @@ static cJSON *notice_save(const struct notice *n, const char *const *names, int 
 	cJSON_AddNumberToObject(o, "closed_ms", (double)n->closed_ms);
 	cJSON_AddNumberToObject(o, "turned_ms", (double)n->turned_ms);
 	cJSON_AddNumberToObject(o, "stage", n->stage);
-	cJSON_AddStringToObject(o, "told_as", severity_name(n->told_as));
+	cJSON_AddStringToObject(o, "notified_as", severity_name(n->notified_as));
 	cJSON_AddBoolToObject(o, "acknowledged", n->acknowledged);
 	cJSON_AddBoolToObject(o, "acted", n->acted);
 	cJSON_AddItemToObject(o, "incident", cJSON_Duplicate(n->incident, true));
-	told = cJSON_AddObjectToObject(o, "told");
+	sent = cJSON_AddObjectToObject(o, "sent");
 	for (int c = 0; c < n_names; c++) {
-		cJSON *of = names[c] && n->told[c] ? cJSON_AddObjectToObject(told, names[c]) : NULL;
+		cJSON *of = names[c] && n->sent[c] ? cJSON_AddObjectToObject(sent, names[c]) : NULL;
 
 		if (!of)
 			continue;
-		cJSON_AddNumberToObject(of, "stage", n->told[c]);
-		cJSON_AddStringToObject(of, "as", severity_name(n->told_worse[c]));
-		cJSON_AddBoolToObject(of, "end", n->told_end[c]);
+		cJSON_AddNumberToObject(of, "stage", n->sent[c]);
+		cJSON_AddStringToObject(of, "as", severity_name(n->sent_as[c]));
+		cJSON_AddBoolToObject(of, "end", n->sent_end[c]);
 	}
 	return o;
 }
@@ -280,7 +282,7 @@ cJSON *notices_save(const struct notices *s, const char *const *names, int n_nam
 
 static int notice_load(struct notices *s, const cJSON *o, const char *const *names, int n_names)
 {
-	const cJSON *told = cJSON_GetObjectItemCaseSensitive(o, "told");
+	const cJSON *sent = cJSON_GetObjectItemCaseSensitive(o, "sent");
 	cJSON *incident = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(o, "incident"), true);
 	struct notice *n = *text_of(o, "id") && cJSON_IsObject(incident) ? add(s, text_of(o, "id"), 0) : NULL;
 
@@ -294,15 +296,15 @@ static int notice_load(struct notices *s, const cJSON *o, const char *const *nam
 	n->begun_ms = number_of(o, "begun_ms");
 	n->turned_ms = number_of(o, "turned_ms");
 	n->stage = (unsigned int)number_of(o, "stage");
-	n->told_as = severity_of(text_of(o, "told_as"));
+	n->notified_as = severity_of(text_of(o, "notified_as"));
 	n->acknowledged = flag_of(o, "acknowledged");
 	n->acted = flag_of(o, "acted");
 	for (int c = 0; c < n_names; c++) {
-		const cJSON *of = names[c] ? cJSON_GetObjectItemCaseSensitive(told, names[c]) : NULL;
+		const cJSON *of = names[c] ? cJSON_GetObjectItemCaseSensitive(sent, names[c]) : NULL;
 
-		n->told[c] = (unsigned int)number_of(of, "stage");
-		n->told_worse[c] = severity_of(text_of(of, "as"));
-		n->told_end[c] = flag_of(of, "end");
+		n->sent[c] = (unsigned int)number_of(of, "stage");
+		n->sent_as[c] = severity_of(text_of(of, "as"));
+		n->sent_end[c] = flag_of(of, "end");
 	}
 	return 0;
 }

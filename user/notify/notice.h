@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * notice.h - which incidents somebody is to be told of, when, again when, and what each channel was told already. Pure:
- * lines and the time go in, what is due comes out; all of it can be saved and loaded. A channel that was away is told
- * the newest state once, not what it missed. Times are wall-clock milliseconds.
+ * notice.h - which incidents somebody is to be notified of, when, again when, and what each channel was sent already.
+ * Pure: lines and the time go in, what is due comes out; all of it can be saved and loaded. A channel that was away is
+ * sent the newest state once, not what it missed. Times are wall-clock milliseconds.
  */
 #ifndef RANKTRACE_NOTIFY_NOTICE_H
 #define RANKTRACE_NOTIFY_NOTICE_H
@@ -19,27 +19,29 @@ struct cJSON;
 #define CHANNEL_EVENTS (CHANNELS_MAX - 1) /* the file of health events; webhooks have the others */
 #define AGAIN_MAX 16
 #define NOTICES_MAX 4096
-#define NOTICE_KEPT_MS (86400ll * 1000) /* of one that is over, so that its end is told to whom could not be reached */
+#define NOTICE_KEPT_MS \
+	(86400ll * 1000) /* of one that is over, so that its end is sent to whom could not be reached \
+			  */
 
 enum notice_event { NOTICE_NONE, NOTICE_OPEN, NOTICE_AGAIN, NOTICE_WORSE, NOTICE_RESOLVED };
 
 struct notice_rules {
 	int64_t again_ms[AGAIN_MAX]; /* since the first message, ascending */
 	size_t n_again;
-	int64_t warning_after_ms; /* a warning that is over by then is not told of; negative: no warning is */
+	int64_t warning_after_ms; /* a warning that is over by then is not notified of; negative: no warning is */
 };
 
 struct notice {
 	char id[FINDING_ID_MAX];
 	struct cJSON *incident; /* as last heard: schemas/incident.schema.json */
-	enum severity severity, told_as;
+	enum severity severity, notified_as;
 	bool root, closed, acknowledged;
 	int64_t seen_ms, begun_ms, closed_ms; /* first heard of; the first message was due; 0 not yet */
 	int64_t turned_ms;                    /* what was due by then is in `stage` */
 	unsigned int stage;                   /* messages that were due so far */
-	unsigned int told[CHANNELS_MAX];      /* the stage that each channel was told */
-	enum severity told_worse[CHANNELS_MAX];
-	bool told_end[CHANNELS_MAX];
+	unsigned int sent[CHANNELS_MAX];      /* the stage that each channel was sent */
+	enum severity sent_as[CHANNELS_MAX];
+	bool sent_end[CHANNELS_MAX];
 	bool acted;
 	struct notice *next;
 };
@@ -57,11 +59,11 @@ int notices_take(struct notices *s, const char *line, int64_t now_ms);
 bool notices_acknowledge(struct notices *s, const char *id);
 /* What is due by now. */
 void notices_turn(struct notices *s, int64_t now_ms);
-/* The next one that channel `c` is to be told of; NULL: none. */
+/* The next one that channel `c` is to be notified of; NULL: none. */
 struct notice *notices_next(struct notices *s, int c, enum notice_event *ret);
-/* It was told. */
-void notice_told(struct notices *s, struct notice *n, int c, enum notice_event event);
-/* One that is open, told of and critical, the newest; NULL none. */
+/* It was sent. */
+void notice_sent(struct notices *s, struct notice *n, int c, enum notice_event event);
+/* One that is open, notified of and critical, the newest; NULL none. */
 const struct notice *notices_worst(const struct notices *s);
 /* To be freed with cJSON_Delete(); NULL without memory. `names`: of the channels, which may be others next
  * time; NULL: there is no such channel. */

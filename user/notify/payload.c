@@ -44,7 +44,7 @@ static const char *event_word(enum notice_event event)
 
 static void title_put(struct text *t, const struct notice *n, enum notice_event event)
 {
-	text_add(t, "%s%s %s", event_word(event), severity_name(n->told_as), text_of(n->incident, "kind"));
+	text_add(t, "%s%s %s", event_word(event), severity_name(n->notified_as), text_of(n->incident, "kind"));
 	if (*text_of(n->incident, "job"))
 		text_add(t, ", job %s", text_of(n->incident, "job"));
 	if (*text_of(n->incident, "host"))
@@ -128,7 +128,7 @@ static cJSON *dingtalk(const char *title, const char *body)
 
 static const char *feishu_colour(const struct notice *n, enum notice_event event)
 {
-	return event == NOTICE_RESOLVED ? "green" : n->told_as == SEVERITY_CRITICAL ? "red" : "orange";
+	return event == NOTICE_RESOLVED ? "green" : n->notified_as == SEVERITY_CRITICAL ? "red" : "orange";
 }
 
 static cJSON *feishu(const struct notice *n, enum notice_event event, const char *title, const char *body,
@@ -178,7 +178,7 @@ static cJSON *generic(const struct notice *n, enum notice_event event, const cha
 	cJSON_AddNumberToObject(o, "version", 1);
 	cJSON_AddStringToObject(o, "event", events[event]);
 	cJSON_AddStringToObject(o, "id", n->id);
-	cJSON_AddStringToObject(o, "severity", severity_name(n->told_as));
+	cJSON_AddStringToObject(o, "severity", severity_name(n->notified_as));
 	cJSON_AddNumberToObject(o, "message", n->stage);
 	cJSON_AddBoolToObject(o, "acknowledged", n->acknowledged);
 	cJSON_AddStringToObject(o, "title", title);
@@ -215,8 +215,9 @@ char *payload_make(enum payload_format f, const struct notice *n, enum notice_ev
 /* These answer 200 whatever comes; the number in the body says whether it was taken. */
 bool payload_taken(enum payload_format f, long status, const char *body, char *why, size_t size)
 {
-	static const char *const numbers[] = { [PAYLOAD_WECOM] = "errcode", [PAYLOAD_DINGTALK] = "errcode",
-					       [PAYLOAD_FEISHU] = "code" };
+	static const char *const numbers[] = {
+		[PAYLOAD_WECOM] = "errcode", [PAYLOAD_DINGTALK] = "errcode", [PAYLOAD_FEISHU] = "code"
+	};
 	const char *name = f <= PAYLOAD_FEISHU ? numbers[f] : NULL;
 	cJSON *o = name ? cJSON_Parse(body) : NULL;
 	const cJSON *number = cJSON_GetObjectItemCaseSensitive(o, name ? name : "");

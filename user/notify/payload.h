@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * payload.h - what a channel is sent of an incident: the body that each chat service takes, and how to tell from its
- * answer that it took it. Pure.
+ * payload.h - what a channel is sent of an incident: the body that each chat service takes, and whether its answer
+ * says that it took it. Pure.
  */
 #ifndef RANKTRACE_NOTIFY_PAYLOAD_H
 #define RANKTRACE_NOTIFY_PAYLOAD_H
@@ -9,7 +9,8 @@
 #include "notify/notice.h"
 
 /* clang-format off */
-#define PAYLOAD_FORMATS(X) X(WECOM, "wecom") X(DINGTALK, "dingtalk") X(FEISHU, "feishu") X(SLACK, "slack") X(JSON, "json")
+#define PAYLOAD_FORMATS(X) \
+	X(WECOM, "wecom") X(DINGTALK, "dingtalk") X(FEISHU, "feishu") X(SLACK, "slack") X(JSON, "json")
 /* clang-format on */
 
 enum payload_format {

@@ -52,7 +52,10 @@ static bool action_set(struct rule *r, const char *value)
 static bool timeout_set(struct rule *r, const char *value)
 {
 	char *end;
-	double n = strtod(value, &end), unit = !strcmp(end, "s") ? 1 : !strcmp(end, "min") ? 60 : !strcmp(end, "h") ? 3600 : 0;
+	double n = strtod(value, &end), unit = !strcmp(end, "s")     ? 1
+					       : !strcmp(end, "min") ? 60
+					       : !strcmp(end, "h")   ? 3600
+								     : 0;
 
 	r->timeout_ms = (int64_t)(n * unit * 1000);
 	return end != value && unit > 0 && n >= 0 && n <= 1e6;
@@ -162,7 +165,7 @@ bool rule_is_due(const struct rule *rule, const struct notice *n, int64_t now_ms
 	       *text_of(n, "host") && now_ms - n->begun_ms >= rule->timeout_ms;
 }
 
-/* --- and doing it --- */
+/* --- the action --- */
 
 /* As arguments, and through no shell: a job's name is a user's. */
 static pid_t drain_start(const struct notice *n)
@@ -208,7 +211,7 @@ int rule_act(const struct rule *rule, const struct notice *n)
 		log_warn("%s: scontrol could not drain %s: %s", n->id, text_of(n, "host"),
 			 err == -EIO ? "it failed" : strerror(-err));
 	else
-		log_info("%s: host %s is drained: rule of %s, not acknowledged in its time", n->id,
-			 text_of(n, "host"), rule->owner);
+		log_info("%s: host %s is drained: rule of %s, not acknowledged in its time", n->id, text_of(n, "host"),
+			 rule->owner);
 	return err;
 }

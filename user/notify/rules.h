@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rules.h - what may be done about an incident of a job besides telling people: nothing, unless a rule of its job's
+ * rules.h - what may be done about an incident of a job besides a message: nothing, unless a rule of its job's
  * file says so. A rule has an owner, and a time in which he can acknowledge before anything is done. Pure but for
  * reading the file.
  *
@@ -32,10 +32,10 @@ struct rules {
 int rules_read(struct rules *r, const char *path, char *error, size_t size);
 /* The first that fits its job, kind and severity; NULL none. */
 const struct rule *rules_find(const struct rules *r, const struct notice *n);
-/* It asks for an action now: told of, not over, not acknowledged in its time, and not done yet. */
+/* It asks for an action now: notified of, not over, not acknowledged in its time, and not done yet. */
 bool rule_is_due(const struct rule *rule, const struct notice *n, int64_t now_ms);
-/* Starts what the rule says (scontrol, found on PATH), and waits for it, for ten seconds at most. 0 or -errno; logs what
- * was done. */
+/* Starts what the rule says (scontrol, found on PATH), and waits for it, for ten seconds at most. 0 or -errno; logs
+ * what was done. */
 int rule_act(const struct rule *rule, const struct notice *n);
 
 #endif

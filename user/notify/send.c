@@ -26,9 +26,11 @@
 #define ANSWER_MAX 4096
 #define URL_MAX 2048
 #define FUNCTIONS(X) \
-	X(global_init) X(easy_init) X(easy_setopt) X(easy_cleanup) X(easy_getinfo) X(easy_strerror) X(slist_append) \
-	X(slist_free_all) X(multi_init) X(multi_add_handle) X(multi_remove_handle) X(multi_perform) X(multi_poll) \
-	X(multi_info_read) X(multi_cleanup)
+	X(global_init) \
+	X(easy_init) \
+	X(easy_setopt) X(easy_cleanup) X(easy_getinfo) X(easy_strerror) X(slist_append) X(slist_free_all) \
+		X(multi_init) X(multi_add_handle) X(multi_remove_handle) X(multi_perform) X(multi_poll) \
+			X(multi_info_read) X(multi_cleanup)
 
 static struct {
 #define X(name) __typeof__(curl_##name) *name;
@@ -44,7 +46,7 @@ struct channel {
 	char *body;
 	char answer[ANSWER_MAX];
 	size_t answer_len;
-	char id[FINDING_ID_MAX]; /* of the notice that it is told of */
+	char id[FINDING_ID_MAX]; /* of the notice that it is notified of */
 	enum notice_event event;
 	int64_t retry_ms, pause_ms; /* pause 0: it works */
 };
@@ -131,8 +133,8 @@ int sender_add(struct sender *s, const char *text, char *error, size_t size)
 		    !strncmp(text, payload_format_name(c->format), len))
 			break;
 	if (c->format == PAYLOAD_FORMAT_MAX || text[len] != '=' || !text[len + 1]) {
-		snprintf(error, size,
-			 "'%s' is no FORMAT=FILE with a FORMAT of wecom, dingtalk, feishu, slack or json", text);
+		snprintf(error, size, "'%s' is no FORMAT=FILE with a FORMAT of wecom, dingtalk, feishu, slack or json",
+			 text);
 		return -EINVAL;
 	}
 	c->name = strdup(text);
@@ -249,7 +251,7 @@ static void message_end(struct sender *s, struct channel *c, CURLcode result, st
 			log_info("%s: it takes messages again", c->name);
 		c->pause_ms = c->retry_ms = 0;
 		if (n)
-			notice_told(all, n, (int)(c - s->channels), c->event);
+			notice_sent(all, n, (int)(c - s->channels), c->event);
 	}
 	curl.multi_remove_handle(s->multi, c->easy);
 	curl.easy_cleanup(c->easy);
@@ -282,8 +284,8 @@ void sender_turn(struct sender *s, struct notices *all, int64_t now_ms,
 {
 	answers_take(s, all, now_ms);
 	for (struct channel *c = s->channels; c < s->channels + s->n; c++) {
-		struct notice *n = c->easy || now_ms < c->retry_ms ? NULL
-								   : notices_next(all, (int)(c - s->channels), &c->event);
+		struct notice *n =
+			c->easy || now_ms < c->retry_ms ? NULL : notices_next(all, (int)(c - s->channels), &c->event);
 
 		if (n)
 			message_begin(s, c, n, now_ms, also(of, n));

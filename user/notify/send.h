@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * send.h - channels: webhooks that notices are posted to, by libcurl, all at a time and each one message at a time. One
- * that cannot be reached is tried again, later and later, up to every five minutes, and holds up no other.
+ * that cannot be reached is tried again, later and later, up to every five minutes, and delays no other.
  */
 #ifndef RANKTRACE_NOTIFY_SEND_H
 #define RANKTRACE_NOTIFY_SEND_H

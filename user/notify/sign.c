@@ -13,8 +13,8 @@
 #define LIBRARY "libcrypto.so.3"
 #define DIGEST 32
 
-typedef unsigned char *hmac_function(const void *kind, const void *key, int key_len, const unsigned char *data, size_t n,
-				     unsigned char *to, unsigned int *len);
+typedef unsigned char *hmac_function(const void *kind, const void *key, int key_len, const unsigned char *data,
+				     size_t n, unsigned char *to, unsigned int *len);
 
 /* In base64: 32 bytes are ten groups of three, and two bytes. */
 static void base64(const unsigned char d[DIGEST], char to[SIGN_MAX])

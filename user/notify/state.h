@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * state.h - the folder in which `ranktrace notify` keeps what it told whom, and others leave acknowledgements.
+ * state.h - the folder in which `ranktrace notify` keeps what it sent whom, and others leave acknowledgements.
  */
 #ifndef RANKTRACE_NOTIFY_STATE_H
 #define RANKTRACE_NOTIFY_STATE_H
@@ -11,7 +11,7 @@
 #define NOTIFY_STATE "state.json"  /* replaced as a whole */
 #define NOTIFY_ACKS "acknowledged" /* a line a finding id; appended to by who may write there */
 
-/* Reads DIR/state.json; without one nothing was told yet. 0 or -errno: -EINVAL, it is no state. */
+/* Reads DIR/state.json; without one nothing was sent yet. 0 or -errno: -EINVAL, it is no state. */
 int notify_state_load(const char *dir, struct notices *s, const char *const *names, int n_names);
 /* Replaces it. `now_ms` stands in it: that somebody still runs. 0 or -errno. */
 int notify_state_save(const char *dir, const struct notices *s, const char *const *names, int n_names, int64_t now_ms);

@@ -112,7 +112,8 @@ static void raise_asked(struct session *s, uint32_t pid)
 static void dump_asked(struct session *s)
 {
 	if (!s->flight) {
-		log_warn("no flight recorder in this session: start it with --flight, or ask another ('ranktrace dump')");
+		log_warn(
+			"no flight recorder in this session: start it with --flight, or ask another ('ranktrace dump')");
 		return;
 	}
 	flight_request(s->flight, 0);
@@ -140,6 +141,6 @@ void session_asked(struct session *s)
 
 	while ((n = recv(s->cfg.control_fd, &a, sizeof(a), MSG_DONTWAIT)) == sizeof(a))
 		ask_take(s, &a);
-	if (n >= 0 || (errno != EAGAIN && errno != EINTR)) /* nobody looks on any more */
+	if (n >= 0 || (errno != EAGAIN && errno != EINTR)) /* no user looks on any more */
 		s->stop = true;
 }

@@ -53,7 +53,7 @@ struct session_cfg {
 };
 
 enum session_wish { SESSION_RAISE, SESSION_STACKS, SESSION_DUMP };
-struct session_ask { /* a message of a SOCK_SEQPACKET; the answer is a line of the log */
+struct session_ask {        /* a message of a SOCK_SEQPACKET; the answer is a line of the log */
 	uint32_t wish, pid; /* pid: of SESSION_RAISE, SESSION_STACKS */
 };
 

@@ -173,8 +173,8 @@ static enum ink group_late_put(const struct top_group *g, char *to)
 
 static enum ink group_ended_put(const struct top_group *g, char *to)
 {
-	count_put(to, g->n_state[TOP_DEAD] + g->n_state[TOP_STOPPED] + g->n_state[TOP_BLOCKED] +
-			      g->n_state[TOP_SILENT]);
+	count_put(to,
+		  g->n_state[TOP_DEAD] + g->n_state[TOP_STOPPED] + g->n_state[TOP_BLOCKED] + g->n_state[TOP_SILENT]);
 	return INK_BAD;
 }
 
@@ -243,8 +243,8 @@ void top_titles_put(struct canvas *c, int line, const struct top_view *v)
 	for (const struct column *k = columns; k < columns + N_COLUMNS; k++) {
 		if (!is_shown(k, c, v->groups))
 			continue;
-		cell_put(c, line, at, k, INK_HEAD, v->groups && k->of_group == group_name_put ? top_grouping_name(v->grouping)
-									      : k->title);
+		cell_put(c, line, at, k, INK_HEAD,
+			 v->groups && k->of_group == group_name_put ? top_grouping_name(v->grouping) : k->title);
 		at += k->width + 1;
 	}
 	canvas_put(c, line, at, c->cols, INK_HEAD, "FINDING");
@@ -254,9 +254,7 @@ enum ink top_severity_ink(const struct incident *i)
 {
 	if (!i)
 		return INK_PLAIN;
-	return i->f.severity == SEVERITY_CRITICAL  ? INK_BAD
-	       : i->f.severity == SEVERITY_WARNING ? INK_WARNING
-						   : INK_DIM;
+	return i->f.severity == SEVERITY_CRITICAL ? INK_BAD : i->f.severity == SEVERITY_WARNING ? INK_WARNING : INK_DIM;
 }
 
 /* What kind; where there is room for it, the sentence. */

@@ -44,7 +44,7 @@ static void title_draw(struct canvas *c, const struct top_table *t, const struct
 
 static void counts_draw(struct canvas *c, int line, const struct top_table *t)
 {
-	static const enum ink inks[TOP_STATE_MAX] = { INK_BAD,   INK_BAD, INK_BAD,  INK_BAD,  INK_BAD,
+	static const enum ink inks[TOP_STATE_MAX] = { INK_BAD,     INK_BAD, INK_BAD,  INK_BAD, INK_BAD,
 						      INK_WARNING, INK_DIM, INK_GOOD, INK_DIM, INK_DIM };
 	int at = canvas_putf(c, line, 0, c->cols, INK_PLAIN, "%zu rank%s:", t->n, t->n == 1 ? "" : "s");
 
@@ -90,8 +90,8 @@ static void slider_draw(struct canvas *c, int line, const struct top_table *t, c
 	canvas_put(c, line, SLIDER_AT, 1, INK_DIM, "[");
 	for (int i = 0; i < width; i++)
 		canvas_put(c, line, SLIDER_AT + 1 + i, 1, i <= at ? INK_GOOD : INK_DIM, i < at ? "=" : "-");
-	for (size_t i = 0; i < s->n_marks; i++) {
-		mark = slider_column(s, s->marks[i], width);
+	for (size_t i = 0; i < s->n_opened; i++) {
+		mark = slider_column(s, s->opened_ns[i], width);
 		canvas_put(c, line, SLIDER_AT + 1 + mark, 1, INK_BAD, "!");
 	}
 	canvas_put(c, line, SLIDER_AT + 1 + at, 1, INK_HEAD, "|");
@@ -167,8 +167,11 @@ static void findings_draw(struct canvas *c, int line, int lines, const struct to
 
 static void head_draw(struct canvas *c, int line, const struct top_view *v)
 {
-	static const char *const heads[] = { [TOP_GPUS] = "GPUS", [TOP_MESSAGES] = "MESSAGES", [TOP_HELP] = "KEYS",
-					     [TOP_RANK] = "RANK", [TOP_FINDING] = "FINDING" };
+	static const char *const heads[] = { [TOP_GPUS] = "GPUS",
+					     [TOP_MESSAGES] = "MESSAGES",
+					     [TOP_HELP] = "KEYS",
+					     [TOP_RANK] = "RANK",
+					     [TOP_FINDING] = "FINDING" };
 
 	if (v->page == TOP_RANKS)
 		top_titles_put(c, line, v);

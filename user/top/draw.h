@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * draw.h - the whole screen of `top` on a canvas: what is looked at, a line of counts, the gravest finding, of a
+ * draw.h - the whole screen of `top` on a canvas: the source, a line of counts, the gravest finding, of a
  * recording its time; the page; what keys do. Pure.
  */
 #ifndef RANKTRACE_TOP_DRAW_H

@@ -12,44 +12,44 @@
 
 #define TAKE_MAX 100000 /* records; then keys and the screen have a turn */
 
-struct mark_sink { /* notes when findings open */
+struct note_sink { /* notes when findings open */
 	struct sink base;
 	struct top_feed *feed;
 };
 
-static int mark_incident(struct sink *base, const struct incident *i, const struct model *m)
+static int finding_note_time(struct sink *base, const struct incident *i, const struct model *m)
 {
-	struct top_feed *f = ((struct mark_sink *)base)->feed;
+	struct top_feed *f = ((struct note_sink *)base)->feed;
 	bool gets_grave = i->f.severity >= SEVERITY_WARNING && i->warned_ns == i->t_ns;
-	size_t cap = f->marks_cap ? 2 * f->marks_cap : 64;
-	uint64_t *marks;
+	size_t cap = f->opened_cap ? 2 * f->opened_cap : 64;
+	uint64_t *opened_ns;
 
 	(void)m;
 	if (!f->indexing || i->phase == PHASE_CLOSE || !gets_grave)
 		return 0;
-	if (f->n_marks == f->marks_cap) {
-		marks = realloc(f->marks, cap * sizeof(*marks));
-		if (!marks)
+	if (f->n_opened == f->opened_cap) {
+		opened_ns = realloc(f->opened_ns, cap * sizeof(*opened_ns));
+		if (!opened_ns)
 			return 0;
-		f->marks = marks;
-		f->marks_cap = cap;
+		f->opened_ns = opened_ns;
+		f->opened_cap = cap;
 	}
-	f->marks[f->n_marks++] = i->t_ns;
+	f->opened_ns[f->n_opened++] = i->t_ns;
 	return 0;
 }
 
-static int mark_close(struct sink *base, const struct model *m)
+static int note_close(struct sink *base, const struct model *m)
 {
 	(void)m;
 	free(base);
 	return 0;
 }
 
-static const struct sink_class mark_class = { .name = "marks", .incident = mark_incident, .close = mark_close };
+static const struct sink_class note_class = { .name = "notes", .incident = finding_note_time, .close = note_close };
 
 static int pipeline_begin(struct top_feed *f)
 {
-	struct mark_sink *s = calloc(1, sizeof(*s));
+	struct note_sink *s = calloc(1, sizeof(*s));
 
 	pipeline_free(f->p);
 	f->p = s ? pipeline_new() : NULL;
@@ -57,7 +57,7 @@ static int pipeline_begin(struct top_feed *f)
 		free(s);
 		return -ENOMEM;
 	}
-	*s = (struct mark_sink){ .base = { .class = &mark_class }, .feed = f };
+	*s = (struct note_sink){ .base = { .class = &note_class }, .feed = f };
 	return pipeline_add_listener(f->p, &s->base);
 }
 
@@ -71,7 +71,7 @@ void top_feed_free(struct top_feed *f)
 {
 	pipeline_free(f->p);
 	recording_reader_free(f->reader);
-	free(f->marks);
+	free(f->opened_ns);
 	*f = (struct top_feed){ 0 };
 }
 
@@ -106,7 +106,7 @@ int top_feed_index(struct top_feed *f)
 	while (!err && (more = record_hold(f)))
 		err = more < 0 ? more : held_feed(f);
 	f->indexing = false;
-	if (!err && f->p && pipeline_model(f->p)->start_ns) /* a snapshot tells of times before */
+	if (!err && f->p && pipeline_model(f->p)->start_ns) /* a snapshot has times before */
 		f->begin_ns = larger(f->begin_ns, pipeline_model(f->p)->start_ns);
 	return err;
 }

@@ -13,9 +13,9 @@ struct top_feed { /* zeroed at first */
 	struct recording_reader *reader;
 	struct pipeline *p;
 	uint64_t begin_ns, end_ns; /* of what was read so far; of a file, once it is indexed, of all of it */
-	uint64_t *marks;           /* when findings opened that are a warning or worse, in order */
-	size_t n_marks, marks_cap;
-	bool indexing;                /* findings are marked */
+	uint64_t *opened_ns;       /* when findings opened that are a warning or worse, in order */
+	size_t n_opened, opened_cap;
+	bool indexing;               /* their times are kept */
 	const struct wire_hdr *held; /* read, and behind the time that was asked for */
 	bool ended, torn;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * live.h - a session of tier watch in a process of its own, whose records `top` reads from a pipe: the screen and its
- * user hold up no ring, and what draws has no rights. It ends when `top` does, however that ends.
+ * user block no ring, and what draws has no rights. It ends when `top` does, however that ends.
  */
 #ifndef RANKTRACE_TOP_LIVE_H
 #define RANKTRACE_TOP_LIVE_H

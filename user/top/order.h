@@ -35,7 +35,7 @@ enum top_grouping {
 struct top_choice {
 	enum top_sort sort;
 	bool reversed;
-	const char *filter;    /* in job, host, state, operation or finding; a number: that rank. "": all */
+	const char *filter;     /* in job, host, state, operation or finding; a number: that rank. "": all */
 	const char *job, *host; /* of these alone; NULL: any */
 };
 

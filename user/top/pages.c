@@ -167,8 +167,7 @@ static void text_threads(struct text *t, const struct proc *p, uint64_t now_ns, 
 			 : "  (a stack is there where the session read one: of a hang's ranks)\n");
 }
 
-static void page_rank(struct text *to, const struct top_view *v, const struct top_table *t,
-		      const struct top_source *s)
+static void page_rank(struct text *to, const struct top_view *v, const struct top_table *t, const struct top_source *s)
 {
 	const struct top_row *r = top_view_row(v, t);
 
@@ -244,8 +243,8 @@ static void text_gpu(struct text *t, const struct gpu *g, const struct model *m)
 {
 	const struct gpu_sampled *s = gpu_sample(g, 0);
 	uint64_t since_ns = m->now_ns > 5000000000ull ? m->now_ns - 5000000000ull : 0;
-	uint64_t slow = s && s->s.slowdown != ~0ull ? s->s.slowdown & ~(uint64_t)(GPU_SLOW_IDLE | GPU_SLOW_APP_CLOCKS)
-						    : 0;
+	uint64_t slow =
+		s && s->s.slowdown != ~0ull ? s->s.slowdown & ~(uint64_t)(GPU_SLOW_IDLE | GPU_SLOW_APP_CLOCKS) : 0;
 
 	text_add(t, "  %3u  ", g->device.index);
 	text_foreign(t, *g->name ? g->name : "?", NULL);
@@ -289,8 +288,12 @@ static void page_gpus(struct text *to, const struct top_table *t)
 	for (const struct node *node = model_next_node(t->m, NULL); node; node = model_next_node(t->m, node)) {
 		if (!node->gpus.all)
 			continue;
-		text_add(to, " %s\n  GPU  name                    does       SM tensor  DRAM   power    temp   clock  health\n",
-			 *node->name ? node->name : t->m->host ? t->m->host : "");
+		text_add(
+			to,
+			" %s\n  GPU  name                    does       SM tensor  DRAM   power    temp   clock  health\n",
+			*node->name  ? node->name
+			: t->m->host ? t->m->host
+				     : "");
 		for (const struct gpu *g = node->gpus.all; g; g = g->next, n++)
 			text_gpu(to, g, t->m);
 		text_add(to, "  GPU       PID   rank   CPU  process\n");
@@ -299,7 +302,8 @@ static void page_gpus(struct text *to, const struct top_table *t)
 		text_add(to, "\n");
 	}
 	if (!n)
-		text_add(to, " no GPU is known: no driver (NVML) on this host, or its records are not in this recording\n");
+		text_add(to,
+			 " no GPU is known: no driver (NVML) on this host, or its records are not in this recording\n");
 }
 
 /* --- help and messages --- */
@@ -313,8 +317,9 @@ static void page_help(struct text *to, const struct top_source *s)
 	text_add(to, " SESSION   t: probes in this rank for a while (tier trace)   u: read its stack now\n"
 		     "           d: dump the flight recorder   a: acknowledge the finding   q: quit\n");
 	if (s->seekable)
-		text_add(to, " TIME      left, right: 1 s   , .: a quarter second   < >: a twentieth   ^ $: begin, end\n"
-			     "           n, N: the next finding, the one before   Space: play, stop\n");
+		text_add(to,
+			 " TIME      left, right: 1 s   , .: a quarter second   < >: a twentieth   ^ $: begin, end\n"
+			 "           n, N: the next finding, the one before   Space: play, stop\n");
 	else
 		text_add(to, " TIME      Space: hold the picture, go on\n");
 	text_add(to, "\n STATE\n");
@@ -325,7 +330,7 @@ static void page_help(struct text *to, const struct top_source *s)
 		     "   LAG        collectives behind the first of a communicator\n"
 		     "   WAIT       since it last entered an operation\n"
 		     "   STEP       median time of its last iterations, while probes show them\n"
-		     "   PHASE      of its step, by PyTorch's marks, while probes show them\n"
+		     "   PHASE      of its step, as PyTorch says, while probes show them\n"
 		     "   GPU        its index, and what it does: in_nccl waits, other: a kernel that is not NCCL's\n"
 		     "   FINDING    the gravest that names it\n");
 }

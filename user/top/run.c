@@ -19,7 +19,7 @@
 #include "top/screen.h"
 
 #define TURN_MS 250
-#define MESSAGE_NS 8000000000ull  /* then the keys are shown again */
+#define MESSAGE_NS 8000000000ull /* then the keys are shown again */
 #define MESSAGES_MAX (64u << 10) /* the newest; older ones go by halves */
 
 static volatile sig_atomic_t stop;
@@ -100,7 +100,8 @@ static void ask(struct top_run *r, enum session_wish wish)
 	const struct proc *p = model_proc(pipeline_model(r->feed->p), r->view.proc);
 
 	if (!r->live) {
-		say(r, r->source.seekable ? "a recording: no session to ask" : "this stream's session takes no requests");
+		say(r,
+		    r->source.seekable ? "a recording: no session to ask" : "this stream's session takes no requests");
 		return;
 	}
 	if (wish != SESSION_DUMP && !p) {
@@ -121,7 +122,7 @@ static void acknowledge(struct top_run *r)
 	if (!*r->view.incident) {
 		say(r, "select a finding first, or a rank that one names");
 	} else if (r->ack_fd < 0) {
-		snprintf(line, sizeof(line), "nobody to tell: no 'ranktrace notify' keeps its state in %s", r->ack_dir);
+		snprintf(line, sizeof(line), "not offered: no 'ranktrace notify' keeps its state in %s", r->ack_dir);
 		say(r, line);
 	} else if (write(r->ack_fd, line, (size_t)len) != len) {
 		say(r, "could not be written: is the disk full?");

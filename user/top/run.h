@@ -13,7 +13,7 @@ struct top_run { /* zeroed at first, but for what is given */
 	struct top_feed *feed;
 	struct top_live *live; /* NULL: no session of this host */
 	int stream_fd;         /* live, or standard input: records come here; -1: a file */
-	int ack_fd;            /* lines "finding id" for `ranktrace notify`; -1: there is none to tell */
+	int ack_fd;            /* lines "finding id" for `ranktrace notify`; -1: none runs */
 	const char *ack_dir;   /* where one would be */
 	struct top_source source;
 	/* its own */

@@ -17,9 +17,11 @@
 #define LIBRARY "libncursesw.so.6"
 #define ESCAPE_MS 25 /* a terminal sends the rest of a key's sequence by then */
 #define FUNCTIONS(X) \
-	X(newterm) X(endwin) X(delscreen) X(raw) X(noecho) X(nonl) X(keypad) X(nodelay) X(curs_set) X(start_color) \
-	X(use_default_colors) X(init_pair) X(wmove) X(waddnstr) X(wattrset) X(wnoutrefresh) X(doupdate) X(wgetch) \
-	X(getmaxx) X(getmaxy) X(clearok) X(set_escdelay) X(COLOR_PAIR)
+	X(newterm) \
+	X(endwin) \
+	X(delscreen) X(raw) X(noecho) X(nonl) X(keypad) X(nodelay) X(curs_set) X(start_color) X(use_default_colors) \
+		X(init_pair) X(wmove) X(waddnstr) X(wattrset) X(wnoutrefresh) X(doupdate) X(wgetch) X(getmaxx) \
+			X(getmaxy) X(clearok) X(set_escdelay) X(COLOR_PAIR)
 
 static struct {
 #define X(name) __typeof__(name) *name;
@@ -49,8 +51,10 @@ static void inks_make(void)
 		enum ink ink;
 		short colour;
 		chtype more;
-	} colours[] = { { INK_DIM, -1, A_DIM },           { INK_HEAD, -1, A_BOLD },
-			{ INK_GOOD, COLOR_GREEN, 0 },     { INK_WARNING, COLOR_YELLOW, 0 },
+	} colours[] = { { INK_DIM, -1, A_DIM },
+			{ INK_HEAD, -1, A_BOLD },
+			{ INK_GOOD, COLOR_GREEN, 0 },
+			{ INK_WARNING, COLOR_YELLOW, 0 },
 			{ INK_BAD, COLOR_RED, A_BOLD } };
 	bool has = s.start_color() == OK && s.use_default_colors() == OK && !getenv("NO_COLOR");
 
@@ -151,12 +155,24 @@ int screen_key(void)
 {
 	static const struct {
 		int from, to;
-	} keys[] = { { KEY_UP, TOP_KEY_UP },          { KEY_DOWN, TOP_KEY_DOWN },   { KEY_LEFT, TOP_KEY_LEFT },
-		     { KEY_RIGHT, TOP_KEY_RIGHT },    { KEY_PPAGE, TOP_KEY_PAGE_UP }, { KEY_NPAGE, TOP_KEY_PAGE_DOWN },
-		     { KEY_HOME, TOP_KEY_HOME },      { KEY_END, TOP_KEY_END },     { KEY_ENTER, TOP_KEY_ENTER },
-		     { '\r', TOP_KEY_ENTER },         { '\n', TOP_KEY_ENTER },      { KEY_BACKSPACE, TOP_KEY_BACK },
-		     { 127, TOP_KEY_BACK },           { '\b', TOP_KEY_BACK },       { 27, TOP_KEY_ESCAPE },
-		     { KEY_RESIZE, SCREEN_RESIZED },  { 3, 'q' },                   { ERR, SCREEN_NO_KEY } };
+	} keys[] = { { KEY_UP, TOP_KEY_UP },
+		     { KEY_DOWN, TOP_KEY_DOWN },
+		     { KEY_LEFT, TOP_KEY_LEFT },
+		     { KEY_RIGHT, TOP_KEY_RIGHT },
+		     { KEY_PPAGE, TOP_KEY_PAGE_UP },
+		     { KEY_NPAGE, TOP_KEY_PAGE_DOWN },
+		     { KEY_HOME, TOP_KEY_HOME },
+		     { KEY_END, TOP_KEY_END },
+		     { KEY_ENTER, TOP_KEY_ENTER },
+		     { '\r', TOP_KEY_ENTER },
+		     { '\n', TOP_KEY_ENTER },
+		     { KEY_BACKSPACE, TOP_KEY_BACK },
+		     { 127, TOP_KEY_BACK },
+		     { '\b', TOP_KEY_BACK },
+		     { 27, TOP_KEY_ESCAPE },
+		     { KEY_RESIZE, SCREEN_RESIZED },
+		     { 3, 'q' },
+		     { ERR, SCREEN_NO_KEY } };
 	int key = s.wgetch(s.window);
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)

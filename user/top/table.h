@@ -46,11 +46,11 @@ struct top_row {
 	const struct member *at; /* where it stands: waits in, is late to, or was last; NULL none */
 	uint64_t seq; /* of that: the first that some peer did not enter, or it itself; else the last it entered */
 	bool has_seq;
-	uint64_t lag;     /* collectives behind the first of its communicators */
-	uint64_t wait_ns; /* since it last entered an operation; 0 not known */
-	double step_s;    /* 0 not known */
-	int phase;        /* enum step_phase; -1 not known */
-	double cpu;       /* its main thread, of one core; negative not known */
+	uint64_t lag;          /* collectives behind the first of its communicators */
+	uint64_t wait_ns;      /* since it last entered an operation; 0 not known */
+	double step_s;         /* 0 not known */
+	int phase;             /* enum step_phase; -1 not known */
+	double cpu;            /* its main thread, of one core; negative not known */
 	const struct gpu *gpu; /* NULL not known */
 	struct gpu_activity activity;
 	const struct incident *worst; /* the gravest open finding that names it; NULL none */

@@ -266,19 +266,20 @@ static enum top_want seek_by(struct top_view *v, const struct top_table *t, cons
 {
 	uint64_t now_ns = t->m->now_ns;
 
-	return seek(v, s, by_ns < 0 && now_ns < s->begin_ns + (uint64_t)-by_ns ? s->begin_ns : now_ns + (uint64_t)by_ns);
+	return seek(v, s,
+		    by_ns < 0 && now_ns < s->begin_ns + (uint64_t)-by_ns ? s->begin_ns : now_ns + (uint64_t)by_ns);
 }
 
 /* To where the next finding opened, or the one before. */
-static enum top_want seek_mark(struct top_view *v, const struct top_table *t, const struct top_source *s, bool next)
+static enum top_want seek_finding(struct top_view *v, const struct top_table *t, const struct top_source *s, bool next)
 {
 	uint64_t found_ns = 0;
 
-	for (size_t i = 0; i < s->n_marks; i++) {
-		if (next && s->marks[i] > t->m->now_ns)
-			return seek(v, s, s->marks[i]);
-		if (!next && s->marks[i] < t->m->now_ns)
-			found_ns = s->marks[i];
+	for (size_t i = 0; i < s->n_opened; i++) {
+		if (next && s->opened_ns[i] > t->m->now_ns)
+			return seek(v, s, s->opened_ns[i]);
+		if (!next && s->opened_ns[i] < t->m->now_ns)
+			found_ns = s->opened_ns[i];
 	}
 	return found_ns ? seek(v, s, found_ns) : TOP_WANT_NOTHING;
 }
@@ -296,8 +297,8 @@ static enum top_want time_key(struct top_view *v, int key, const struct top_tabl
 	case '>': return seek_by(v, t, s, part_ns);
 	case '^': return seek(v, s, s->begin_ns);
 	case '$': return seek(v, s, s->end_ns);
-	case 'n': return seek_mark(v, t, s, true);
-	case 'N': return seek_mark(v, t, s, false);
+	case 'n': return seek_finding(v, t, s, true);
+	case 'N': return seek_finding(v, t, s, false);
 	case ' ': return TOP_WANT_PLAY;
 	default: return TOP_WANT_NOTHING;
 	}
@@ -344,8 +345,8 @@ static bool page_key(struct top_view *v, int key)
 	static const struct {
 		int key;
 		enum top_page page;
-	} pages[] = { { '1', TOP_RANKS }, { '2', TOP_FINDINGS }, { '3', TOP_GPUS },
-		      { '4', TOP_MESSAGES }, { '?', TOP_HELP }, { 'h', TOP_HELP } };
+	} pages[] = { { '1', TOP_RANKS },    { '2', TOP_FINDINGS }, { '3', TOP_GPUS },
+		      { '4', TOP_MESSAGES }, { '?', TOP_HELP },     { 'h', TOP_HELP } };
 
 	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
 		if (pages[i].key == key) {

@@ -40,14 +40,14 @@ enum top_want {
 	TOP_WANT_ACKNOWLEDGE, /* view.incident */
 };
 
-struct top_source {           /* where the table comes from, for people */
-	const char *name;     /* "this node", "run.rtr" */
-	const char *tier;     /* of a live session; NULL: not known */
-	bool seekable;        /* of it begin, end and marks are known */
-	bool ended, playing;  /* no more records come; time goes on by itself */
+struct top_source {          /* where the table comes from, for people */
+	const char *name;    /* "this node", "run.rtr" */
+	const char *tier;    /* of a live session; NULL: not known */
+	bool seekable;       /* its begin, end and findings are known */
+	bool ended, playing; /* no more records come; time goes on by itself */
 	uint64_t begin_ns, end_ns;
-	const uint64_t *marks; /* when findings opened, in order */
-	size_t n_marks;
+	const uint64_t *opened_ns; /* when findings opened, in order */
+	size_t n_opened;
 	const char *message;  /* the newest of the session, or an answer to a key; "" none */
 	const char *messages; /* all, a line each */
 };
@@ -56,7 +56,7 @@ struct top_view {
 	enum top_page page, from; /* from: the page that a rank's or a finding's was opened on */
 	struct top_choice choice; /* its texts lie in the members below */
 	enum top_grouping grouping;
-	bool grouping_set;         /* by the user: else by the number of ranks */
+	bool grouping_set; /* by the user: else by the number of ranks */
 	char filter[TOP_FILTER_MAX], job[TOP_NAME_MAX], host[TOP_NAME_MAX];
 	bool typing; /* of the filter */
 	size_t cursor, scroll, n_lines;

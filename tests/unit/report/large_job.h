@@ -102,8 +102,8 @@ static void large_job_free(struct large_job *j)
 }
 
 /* Both operations of a step of one rank, late_s late in the second. */
-__attribute__((unused)) static int large_job_step(struct large_job *j, struct sink *s, int rank, uint64_t step, uint64_t begin_ns,
-			  double late_s)
+__attribute__((unused)) static int large_job_step(struct large_job *j, struct sink *s, int rank, uint64_t step,
+						  uint64_t begin_ns, double late_s)
 {
 	uint64_t work_ns = (uint64_t)(late_s * 1e9);
 	int err = 0;

@@ -45,8 +45,8 @@ static void recording_show(struct shown *s, const char *path)
 	assert_int_equal(top_feed_index(&s->feed), 0);
 	s->source.begin_ns = s->feed.begin_ns;
 	s->source.end_ns = s->feed.end_ns;
-	s->source.marks = s->feed.marks;
-	s->source.n_marks = s->feed.n_marks;
+	s->source.opened_ns = s->feed.opened_ns;
+	s->source.n_opened = s->feed.n_opened;
 	top_view_init(&s->view);
 	renew(s);
 }
@@ -140,18 +140,18 @@ static void test_time(void **state)
 	recording_show(&s, "tests/replay/watch_hang.rtr");
 	draw(&s, 24, 80);
 	snprintf(end, sizeof(end), "%s", line_at(&s, 5));
-	assert_int_equal(s.source.n_marks, 1);
+	assert_int_equal(s.source.n_opened, 1);
 	assert_int_equal(key(&s, '^'), TOP_WANT_SEEK);
 	assert_int_equal(top_feed_seek(&s.feed, s.view.seek_ns), 0);
 	renew(&s);
 	assert_int_equal(s.table.n_open[SEVERITY_WARNING], 0);
 	assert_int_equal(key(&s, 'n'), TOP_WANT_SEEK);
-	assert_int_equal(s.view.seek_ns, s.source.marks[0]);
+	assert_int_equal(s.view.seek_ns, s.source.opened_ns[0]);
 	assert_int_equal(top_feed_seek(&s.feed, s.view.seek_ns), 0);
 	renew(&s);
 	assert_int_equal(s.table.n_open[SEVERITY_WARNING], 1);
 	assert_int_equal(key(&s, TOP_KEY_LEFT), TOP_WANT_SEEK);
-	assert_int_equal(s.view.seek_ns, s.source.marks[0] - 1000000000);
+	assert_int_equal(s.view.seek_ns, s.source.opened_ns[0] - 1000000000);
 	assert_int_equal(key(&s, '$'), TOP_WANT_SEEK);
 	assert_int_equal(top_feed_seek(&s.feed, s.view.seek_ns), 0);
 	renew(&s);
@@ -266,7 +266,9 @@ static void test_foreign_text(void **state)
 
 	(void)state;
 	assert_int_equal(canvas_begin(&c, 1, 10), 0);
-	canvas_put(&c, 0, 0, 10, INK_PLAIN, "a\033\xe5\xa4\xa7\xff" "b");
+	canvas_put(&c, 0, 0, 10, INK_PLAIN,
+		   "a\033\xe5\xa4\xa7\xff"
+		   "b");
 	canvas_line(&c, 0, line);
 	assert_string_equal(line, "a???b");
 	canvas_put(&c, 0, 4, 20, INK_PLAIN, "0123456789");
@@ -278,9 +280,13 @@ static void test_foreign_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_late_rank),       cmocka_unit_test(test_dead_rank), cmocka_unit_test(test_time),
-		cmocka_unit_test(test_pages),           cmocka_unit_test(test_filter_and_sort),
-		cmocka_unit_test(test_many_ranks),      cmocka_unit_test(test_foreign_text),
+		cmocka_unit_test(test_late_rank),
+		cmocka_unit_test(test_dead_rank),
+		cmocka_unit_test(test_time),
+		cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_filter_and_sort),
+		cmocka_unit_test(test_many_ranks),
+		cmocka_unit_test(test_foreign_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
