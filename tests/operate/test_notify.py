@@ -89,7 +89,8 @@ class Notify:
 
     def find(self, id, phase, **more):
         line = {"id": id, "phase": phase, "severity": "critical", "kind": "gpu_health", "job": "llama",
-                "host": "node-7", "ranks": [5], "caused_by": None, "summary": f"GPU 1 (rank 5) is off the bus: {id}", "cause": "gpu_lost",
+                "host": "node-7", "ranks": [5], "caused_by": None, "cause": "gpu_lost",
+                "summary": f"GPU 1 (rank 5) is off the bus: {id}",
                 "remedy": "drain it", "since": "2026-11-26T00:00:00Z", "gpu_uuid": "GPU-77", **more}
         with open(self.findings, "a") as f:
             f.write(json.dumps(line) + "\n")

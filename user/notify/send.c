@@ -25,12 +25,12 @@
 #define RETRY_MAX_MS 300000
 #define ANSWER_MAX 4096
 #define URL_MAX 2048
+/* clang-format off */
 #define FUNCTIONS(X) \
-	X(global_init) \
-	X(easy_init) \
-	X(easy_setopt) X(easy_cleanup) X(easy_getinfo) X(easy_strerror) X(slist_append) X(slist_free_all) \
-		X(multi_init) X(multi_add_handle) X(multi_remove_handle) X(multi_perform) X(multi_poll) \
-			X(multi_info_read) X(multi_cleanup)
+	X(global_init) X(easy_init) X(easy_setopt) X(easy_cleanup) X(easy_getinfo) X(easy_strerror) X(slist_append) \
+	X(slist_free_all) X(multi_init) X(multi_add_handle) X(multi_remove_handle) X(multi_perform) X(multi_poll) \
+	X(multi_info_read) X(multi_cleanup)
+/* clang-format on */
 
 static struct {
 #define X(name) __typeof__(curl_##name) *name;

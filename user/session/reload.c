@@ -112,8 +112,7 @@ static void raise_asked(struct session *s, uint32_t pid)
 static void dump_asked(struct session *s)
 {
 	if (!s->flight) {
-		log_warn(
-			"no flight recorder in this session: start it with --flight, or ask another ('ranktrace dump')");
+		log_warn("no flight recorder in this session: start it with --flight, or use 'ranktrace dump'");
 		return;
 	}
 	flight_request(s->flight, 0);

@@ -288,12 +288,12 @@ static void page_gpus(struct text *to, const struct top_table *t)
 	for (const struct node *node = model_next_node(t->m, NULL); node; node = model_next_node(t->m, node)) {
 		if (!node->gpus.all)
 			continue;
-		text_add(
-			to,
-			" %s\n  GPU  name                    does       SM tensor  DRAM   power    temp   clock  health\n",
-			*node->name  ? node->name
-			: t->m->host ? t->m->host
-				     : "");
+		text_add(to,
+			 " %s\n  GPU  name                    does       SM tensor  DRAM   power    temp   clock"
+			 "  health\n",
+			 *node->name  ? node->name
+			 : t->m->host ? t->m->host
+				      : "");
 		for (const struct gpu *g = node->gpus.all; g; g = g->next, n++)
 			text_gpu(to, g, t->m);
 		text_add(to, "  GPU       PID   rank   CPU  process\n");

@@ -16,12 +16,12 @@
 
 #define LIBRARY "libncursesw.so.6"
 #define ESCAPE_MS 25 /* a terminal sends the rest of a key's sequence by then */
+/* clang-format off */
 #define FUNCTIONS(X) \
-	X(newterm) \
-	X(endwin) \
-	X(delscreen) X(raw) X(noecho) X(nonl) X(keypad) X(nodelay) X(curs_set) X(start_color) X(use_default_colors) \
-		X(init_pair) X(wmove) X(waddnstr) X(wattrset) X(wnoutrefresh) X(doupdate) X(wgetch) X(getmaxx) \
-			X(getmaxy) X(clearok) X(set_escdelay) X(COLOR_PAIR)
+	X(newterm) X(endwin) X(delscreen) X(raw) X(noecho) X(nonl) X(keypad) X(nodelay) X(curs_set) X(start_color) \
+	X(use_default_colors) X(init_pair) X(wmove) X(waddnstr) X(wattrset) X(wnoutrefresh) X(doupdate) X(wgetch) \
+	X(getmaxx) X(getmaxy) X(clearok) X(set_escdelay) X(COLOR_PAIR)
+/* clang-format on */
 
 static struct {
 #define X(name) __typeof__(name) *name;

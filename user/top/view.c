@@ -113,6 +113,7 @@ void top_view_turn(struct top_view *v, struct top_table *t, const struct top_sou
 {
 	top_view_free(v);
 	v->n_groups = 0;
+	v->seeks = false;
 	if (v->page == TOP_RANKS)
 		rows_turn(v, t);
 	else if (v->page == TOP_FINDINGS)
@@ -259,12 +260,18 @@ static enum top_want seek(struct top_view *v, const struct top_source *s, uint64
 	if (!s->seekable)
 		return TOP_WANT_NOTHING;
 	v->seek_ns = larger(s->begin_ns, smaller(to_ns, s->end_ns));
+	v->seeks = true;
 	return TOP_WANT_SEEK;
+}
+
+static uint64_t time_of(const struct top_view *v, const struct top_table *t)
+{
+	return v->seeks ? v->seek_ns : t->m->now_ns;
 }
 
 static enum top_want seek_by(struct top_view *v, const struct top_table *t, const struct top_source *s, int64_t by_ns)
 {
-	uint64_t now_ns = t->m->now_ns;
+	uint64_t now_ns = time_of(v, t);
 
 	return seek(v, s,
 		    by_ns < 0 && now_ns < s->begin_ns + (uint64_t)-by_ns ? s->begin_ns : now_ns + (uint64_t)by_ns);
@@ -273,12 +280,12 @@ static enum top_want seek_by(struct top_view *v, const struct top_table *t, cons
 /* To where the next finding opened, or the one before. */
 static enum top_want seek_finding(struct top_view *v, const struct top_table *t, const struct top_source *s, bool next)
 {
-	uint64_t found_ns = 0;
+	uint64_t found_ns = 0, now_ns = time_of(v, t);
 
 	for (size_t i = 0; i < s->n_opened; i++) {
-		if (next && s->opened_ns[i] > t->m->now_ns)
+		if (next && s->opened_ns[i] > now_ns)
 			return seek(v, s, s->opened_ns[i]);
-		if (!next && s->opened_ns[i] < t->m->now_ns)
+		if (!next && s->opened_ns[i] < now_ns)
 			found_ns = s->opened_ns[i];
 	}
 	return found_ns ? seek(v, s, found_ns) : TOP_WANT_NOTHING;

@@ -66,6 +66,7 @@ struct top_view {
 	bool follows; /* the selection stays with its rank, wherever that is sorted to */
 	char incident[FINDING_ID_MAX];
 	uint64_t seek_ns;
+	bool seeks; /* since it was drawn: the next key counts from there */
 	/* what is shown: top_view_turn() */
 	size_t n_rows, n_groups;
 	struct top_group *groups; /* NULL: rows */

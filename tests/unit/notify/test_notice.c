@@ -31,12 +31,13 @@ static void take(struct notices *s, const char *id, const char *phase, const cha
 {
 	char line[1024];
 
-	snprintf(
-		line, sizeof(line),
-		"{\"id\":\"%s\",\"phase\":\"%s\",\"severity\":\"%s\",\"kind\":\"hang\",\"caused_by\":%s%s%s,\"job\":"
-		"\"llama\",\"host\":\"node-7\",\"ranks\":[5],\"summary\":\"rank 5 <sleeps> & waits\",\"remedy\":\"look\","
-		"\"gpu_uuid\":\"GPU-1\",\"cause\":\"gpu_lost\"}",
-		id, phase, severity, cause ? "\"" : "", cause ? cause : "null", cause ? "\"" : "");
+	snprintf(line, sizeof(line),
+		 "{\"id\":\"%s\",\"phase\":\"%s\",\"severity\":\"%s\",\"kind\":\"hang\",\"caused_by\":%s%s%s,"
+		 "\"job\":"
+		 "\"llama\",\"host\":\"node-7\",\"ranks\":[5],\"summary\":\"rank 5 <sleeps> & waits\",\"remedy\":"
+		 "\"look\","
+		 "\"gpu_uuid\":\"GPU-1\",\"cause\":\"gpu_lost\"}",
+		 id, phase, severity, cause ? "\"" : "", cause ? cause : "null", cause ? "\"" : "");
 	assert_int_equal(notices_take(s, line, AT(ms)), 0);
 }
 

@@ -144,14 +144,18 @@ static void test_time(void **state)
 	assert_int_equal(key(&s, '^'), TOP_WANT_SEEK);
 	assert_int_equal(top_feed_seek(&s.feed, s.view.seek_ns), 0);
 	renew(&s);
+	draw(&s, 24, 80);
 	assert_int_equal(s.table.n_open[SEVERITY_WARNING], 0);
 	assert_int_equal(key(&s, 'n'), TOP_WANT_SEEK);
 	assert_int_equal(s.view.seek_ns, s.source.opened_ns[0]);
 	assert_int_equal(top_feed_seek(&s.feed, s.view.seek_ns), 0);
 	renew(&s);
+	draw(&s, 24, 80);
 	assert_int_equal(s.table.n_open[SEVERITY_WARNING], 1);
 	assert_int_equal(key(&s, TOP_KEY_LEFT), TOP_WANT_SEEK);
 	assert_int_equal(s.view.seek_ns, s.source.opened_ns[0] - 1000000000);
+	assert_int_equal(key(&s, TOP_KEY_LEFT), TOP_WANT_SEEK); /* pressed twice before it was drawn */
+	assert_int_equal(s.view.seek_ns, s.source.opened_ns[0] - 2000000000);
 	assert_int_equal(key(&s, '$'), TOP_WANT_SEEK);
 	assert_int_equal(top_feed_seek(&s.feed, s.view.seek_ns), 0);
 	renew(&s);

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ranktrace top in tmux, at 80 x 24 and 200 x 60 and resized while it runs: eight ranks of a simulated job, live, of
+which one sleeps; recordings at other times; ranks of many hosts, by host and one by one (HOSTS=1280 asks for 10,240, of
+which the merge takes minutes on a busy machine). It leaves the terminal as it was, and no process."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(1, sys.path[0] + "/../aid")
+sys.path.insert(1, sys.path[0] + "/../scale")
+import hung_job
+import job
+
+HOSTS = int(os.environ.get("HOSTS", 32))
+
+
+class Terminal:
+    """A command in a terminal of that size."""
+
+    def __init__(self, cols, rows, *argv):
+        self.name = f"ranktrace-test-{os.getpid()}-{time.monotonic_ns()}"
+        command = " ".join(argv) + "; echo ended $?; exec sleep 600"
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(cols), "-y", str(rows), command)
+
+    def tmux(self, *args):
+        out = subprocess.run(["tmux", "-L", self.name, *args], capture_output=True, text=True)
+        job.check(out.returncode == 0, f"tmux {args}: {out.stderr}")
+        return out.stdout
+
+    def keys(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def size(self, cols, rows):
+        self.tmux("resize-window", "-x", str(cols), "-y", str(rows))
+
+    def screen(self):
+        return self.tmux("capture-pane", "-p")
+
+    def wait(self, pattern, timeout=60):
+        """The screen that has it."""
+        end = time.monotonic() + timeout
+        while not re.search(pattern, self.screen(), re.M):
+            job.check(time.monotonic() < end, f"'{pattern}' does not come:\n{self.screen()}")
+            time.sleep(0.1)
+        return self.screen()
+
+    def end(self):
+        self.keys("q")
+        self.wait(r"^ended 0$")
+        self.tmux("kill-server")
+
+
+def live():
+    sim = subprocess.Popen([job.RANKTRACE, "sim", "job", "--ranks", "8", "--steps", "100000", "--step-ms", "200",
+                            "--job-id", "llama", "--fault=hang:rank=5,step=60,sec=600"], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
+    try:
+        t = Terminal(80, 24, job.RANKTRACE, "top", "--job", "llama", "--notify-state", "/nowhere")
+        t.wait(r"^8 ranks: .*8 moves")
+        screen = t.wait(r"^    5 late ", 90)
+        job.check(all(len(line) <= 80 for line in screen.splitlines()), screen)
+        job.check(len(re.findall(r"^    \d waits ", screen, re.M)) == 7, f"not seven wait:\n{screen}")
+        t.size(200, 60)
+        t.wait(r"^    5 \S+ +\d+ late .*llama")
+        t.keys("Enter")
+        t.wait(r"rank 5, pid \d+")
+        t.wait(r"stack read .* ago")
+        t.keys("a")
+        t.wait("not offered: no 'ranktrace notify'|select a finding first")
+        t.keys("d")
+        t.wait("no flight recorder in this session")
+        t.keys("Escape")
+        t.keys("/", "5", "Enter")
+        t.size(80, 24)
+        t.wait(r"^1/1 .*/5 ")
+        t.keys("Escape")
+        t.keys("2")
+        t.wait(r"(warning|critical) .*rank 5")
+        t.keys("Enter")
+        t.wait(r"^ EVIDENCE")
+        t.keys("q")
+        t.wait(r"^ended 0$")
+        left = subprocess.run(["pgrep", "-f", f"^{job.RANKTRACE} top --job llama"], capture_output=True, text=True)
+        job.check(not left.stdout, f"processes are left: {left.stdout}")
+        t.tmux("kill-server")
+    finally:
+        sim.terminate()
+        sim.wait()
+    print("  live: rank 5 of 8 is late, its stack was read, both sizes")
+
+
+def recording():
+    t = Terminal(80, 24, job.RANKTRACE, "top", "tests/replay/watch_hang.rtr")
+    t.wait(r"^6\.3 of 6\.3 s")
+    t.keys("Left", "Left")
+    t.wait(r"^4\.\d of 6\.3 s")
+    t.wait("^no finding is open")
+    t.keys("n")
+    t.wait("^WARNING stall +rank 2 has not entered AllReduce #165")
+    t.keys("^")
+    t.wait(r"^0\.\d of 6\.3 s")
+    t.keys("Space")
+    t.wait(r"^1\.\d of 6\.3 s >")
+    t.keys("t")
+    t.wait("a recording: no session to ask")
+    t.end()
+    print("  a recording: back, to a finding, to its begin, played")
+
+
+def hosts(folder):
+    j = hung_job.Job(HOSTS, 8, 7)
+    paths = [f"{folder}/{j.host_name(h)}.rtr" for h in range(HOSTS)]
+    for h, path in enumerate(paths):
+        j.write(h, path)
+    subprocess.run([job.RANKTRACE, "autopsy", "--merge", "-o", f"{folder}/all.rtr", *paths], capture_output=True)
+    host, begin = j.host_name(j.culprit // 8), time.monotonic()
+    t = Terminal(80, 24, job.RANKTRACE, "top", f"{folder}/all.rtr")
+    screen = t.wait(rf"^{j.n} ranks: 1 late  {j.n - 1} waits", 600)
+    print(f"  {j.n} ranks of {HOSTS} hosts: shown after {time.monotonic() - begin:.1f} s")
+    job.check(re.search(rf"^{host} +8 +- +7 +1 ", screen, re.M), f"no row of {host}:\n{screen}")
+    t.keys("Enter")
+    t.wait(rf"^ *{j.culprit} late ")
+    t.wait(r"^1/8 ")
+    t.keys("Escape", "End")
+    t.wait(rf"^{HOSTS}/{HOSTS} ")
+    begin = time.monotonic()
+    t.keys("g", "g")
+    t.size(200, 60)
+    screen = t.wait(rf"^1/{j.n} ")
+    print(f"  all of them one by one, at 200 x 60: after {time.monotonic() - begin:.1f} s")
+    job.check(re.search(rf"^ *{j.culprit} {host} ", screen, re.M), screen)
+    t.end()
+
+
+def without_terminal():
+    out = subprocess.run([job.RANKTRACE, "top", "tests/replay/watch_hang.rtr"], capture_output=True, text=True,
+                         stdin=subprocess.DEVNULL, start_new_session=True)
+    job.check(out.returncode == 3 and "no terminal" in out.stderr and "--batch" in out.stderr, f"{out}")
+    out = subprocess.run([job.RANKTRACE, "top", "-b", "-"], stdin=open("tests/replay/watch_hang.rtr", "rb"),
+                         capture_output=True, text=True)
+    job.check(out.returncode == 0 and re.search(r"^    2 .* late ", out.stdout, re.M), f"{out}")
+
+
+job.need_root()
+if not shutil.which("tmux"):
+    job.skip("no tmux: make deps-test installs it")
+folder = tempfile.mkdtemp(prefix="ranktrace-top-")
+job.dirs.append(folder)
+without_terminal()
+recording()
+hosts(folder)
+live()
