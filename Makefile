@@ -19,7 +19,11 @@ CFLAGS ?= -O2 -g
 PLACE := -ffile-prefix-map=$(CURDIR)=. -ffile-prefix-map=$(abspath $(O))=build -ffile-prefix-map=$(O)=build
 CFLAGS += -std=gnu11 $(WARN) -D_GNU_SOURCE $(PLACE)
 INCLUDES := -Iuser -I. -Ischemas -I$(O)/gen
-LIBS := -pthread -lbpf -ldw -lelf -ldeflate -lcjson -lseccomp -lcap -lprotobuf-c -lm
+# ARCHIVES: those of them that become part of the program. Not dw and elf: Debian's archives lack half of themselves
+# (libeu), nor the C library: NVIDIA's is opened at run time.
+ARCHIVES ?=
+LIBS := -pthread $(foreach l,bpf dw elf deflate cjson seccomp cap protobuf-c,$(if $(filter \
+	$l,$(ARCHIVES)),-l:lib$l.a,-l$l)) $(if $(filter bpf,$(ARCHIVES)),-lz) -lm
 VMLINUX_DIR := $(if $(filter gen,$(VMLINUX)),$(O)/gen/vmlinux,vmlinux)
 BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) $(PLACE) -I$(VMLINUX_DIR) -I. -Ischemas \
 	-I/usr/include/$(shell uname -m)-linux-gnu

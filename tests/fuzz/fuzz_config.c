@@ -8,17 +8,17 @@
 
 #include "base/log.h"
 #include "tests/fuzz/fuzz.h"
-#include "session/args.h"
+#include "session/config/config_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct session_args a;
-	char path[32], error[512] = "";
+	char path[32], error[1200] = "";
 
 	memset(&a, 0, sizeof(a));
 	session_args_init(&a, TIER_WATCH);
 	fuzz_file(data, size < 4096 ? size : 4096, path);
-	if (session_args_file(&a, path, NULL, NULL, error, sizeof(error)) &&
+	if (config_file_read(&a, path, NULL, error, sizeof(error)) &&
 	    (!*error || strnlen(error, sizeof(error)) == sizeof(error)))
 		abort();
 	log_quiet = log_verbose = false;

@@ -39,6 +39,15 @@ int bus_option_set(struct bus_cfg *cfg, const char *name, const char *value)
 	return -ENOENT;
 }
 
+size_t bus_option_names(const char **to, size_t max)
+{
+	size_t n = 0;
+
+	for (; options[n].name && n < max; n++)
+		to[n] = options[n].name;
+	return n;
+}
+
 static error_t option(int key, char *arg, struct argp_state *state)
 {
 	for (const struct argp_option *o = options; o->name; o++)

@@ -14,6 +14,8 @@
 extern const struct argp bus_argp;
 /* The same by name, "nats-ca"; `value` is kept, not copied. 0; -ENOENT no such setting. */
 int bus_option_set(struct bus_cfg *cfg, const char *name, const char *value);
+/* Names of all these; returns how many, at most `max`. */
+size_t bus_option_names(const char **to, size_t max);
 /* EXIT_CLEAN, or EXIT_USAGE after logging what lacks. */
 int bus_options_check(const struct bus_cfg *cfg);
 bool bus_options_differ(const struct bus_cfg *a, const struct bus_cfg *b);

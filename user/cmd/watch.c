@@ -22,6 +22,7 @@
 #include "cmd/watch_reload.h"
 #include "command.h"
 #include "session/args.h"
+#include "session/config/config_file.h"
 #include "session/parts/phases.h"
 
 #define RAISE_S 60
@@ -41,11 +42,13 @@ struct service { /* what a reload needs */
 	struct watch_args *now;
 };
 
-enum { OPT_CONFIG = 'c', OPT_RAISE_FOR = 2000, OPT_NO_RAISE };
+enum { OPT_CONFIG = 'c', OPT_RAISE_FOR = 2000, OPT_NO_RAISE, OPT_CHECK_CONFIG };
 
 static const struct argp_option watch_options[] = {
 	{ "config", OPT_CONFIG, "FILE", 0,
 	  "'key = value' lines, keys as the long options here, flags yes or no; the command line wins", HELP_WHAT },
+	{ "check-config", OPT_CHECK_CONFIG, "FILE", 0,
+	  "say what is wrong in FILE as a --config, each with line and what is allowed, and end", HELP_WHAT },
 	{ "raise-for", OPT_RAISE_FOR, "SEC", 0, "how long the ranks of a finding get probes (60)", HELP_PROBES },
 	{ "no-raise", OPT_NO_RAISE, 0, 0, "never attach probes, whatever is found (in a file: raise = no)",
 	  HELP_PROBES },
@@ -94,7 +97,8 @@ static error_t watch_option(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &a->session;
 		state->child_inputs[1] = &a->bus;
 		return 0;
-	case OPT_CONFIG: return 0; /* config_find() read it before all others */
+	case OPT_CONFIG:
+	case OPT_CHECK_CONFIG: return 0; /* option_find() saw it before all others */
 	case OPT_RAISE_FOR:
 		if (raise_for_set(a, arg, error, sizeof(error)))
 			argp_error(state, "--raise-for: %s", error);
@@ -107,17 +111,18 @@ static error_t watch_option(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* The command line wins over the file, so read the file first. */
-static const char *config_find(int argc, char **argv)
+/* The command line wins over the file, so read the file first. `name`: "--config"; `letter`: "-c" or NULL. */
+static const char *option_find(int argc, char **argv, const char *name, const char *letter)
 {
 	const char *found = NULL;
+	size_t len = strlen(name);
 
 	for (int i = 1; i < argc; i++) {
-		if ((!strcmp(argv[i], "-c") || !strcmp(argv[i], "--config")) && i + 1 < argc)
+		if ((!strcmp(argv[i], name) || (letter && !strcmp(argv[i], letter))) && i + 1 < argc)
 			found = argv[++i];
-		else if (!strncmp(argv[i], "--config=", 9))
-			found = argv[i] + 9;
-		else if (!strncmp(argv[i], "-c", 2) && argv[i][2])
+		else if (!strncmp(argv[i], name, len) && argv[i][len] == '=')
+			found = argv[i] + len + 1;
+		else if (letter && !strncmp(argv[i], letter, 2) && argv[i][2])
 			found = argv[i] + 2;
 	}
 	return found;
@@ -198,17 +203,31 @@ static const struct help watch_help = {
 	"for a while."
 };
 
-/* The file, then the command line, which wins. 0, or -errno with the message in `error`. */
-static int settings_read(struct watch_args *a, const struct service *s, char *error, size_t size)
+static struct config_keys config_keys(struct watch_args *a)
 {
-	int err;
+	struct config_keys keys = { .set = watch_set, .of = a, .names = { "raise", "raise-for" }, .n_names = 2 };
 
+	keys.n_names += bus_option_names(keys.names + 2, CONFIG_NAMES_MAX - 2);
+	return keys;
+}
+
+static void defaults_set(struct watch_args *a)
+{
 	session_args_init(&a->session, TIER_WATCH);
 	a->session.session.reopens = !has_terminal();
 	a->session.session.raise_ns = RAISE_S * 1000000000ull;
 	a->session.session.flight.dir = FLIGHT_DIR;
 	a->session.session.flight.bytes_max = WATCH_FLIGHT_MB * 1000000ull;
-	err = s->config ? session_args_file(&a->session, s->config, watch_set, a, error, size) : 0;
+}
+
+/* The file, then the command line, which wins. 0, or -errno with the message in `error`. */
+static int settings_read(struct watch_args *a, const struct service *s, char *error, size_t size)
+{
+	struct config_keys keys = config_keys(a);
+	int err;
+
+	defaults_set(a);
+	err = s->config ? config_file_read(&a->session, s->config, &keys, error, size) : 0;
 	if (err)
 		return err;
 	command_line_parse(&watch_argp, &watch_help, s->argc, s->argv, 0, a);
@@ -216,6 +235,36 @@ static int settings_read(struct watch_args *a, const struct service *s, char *er
 		a->session.session.phases = phases_path_default();
 	session_args_settle(&a->session);
 	return 0;
+}
+
+static void wrong_say(void *of, const char *message)
+{
+	(void)of;
+	log_error("%s", message);
+}
+
+/* --check-config: all that is wrong in it, and what does not go together. The rest of the command line does not count,
+ * and nothing is opened but the file. */
+static int config_check(struct watch_args *a, const char *path)
+{
+	struct config_keys keys = config_keys(a);
+	char error[1200];
+	int apart, code = EXIT_CLEAN;
+
+	keys.wrong = wrong_say;
+	defaults_set(a);
+	if (config_file_read(&a->session, path, &keys, error, sizeof(error)))
+		code = EXIT_USAGE;
+	apart = outputs_rules_check(&a->session.outputs);
+	apart |= bus_options_check(&a->bus);
+	if (apart) {
+		log_error("%s: these settings do not go together", path);
+		code = EXIT_USAGE;
+	}
+	if (!code)
+		printf("%s: nothing is wrong in it\n", path);
+	config_values_free(&a->session);
+	return stdout_check(code);
 }
 
 /* What the session has now, as far as it may change; the directory's name outlives what it was read into. */
@@ -249,7 +298,7 @@ static bool watch_reload(void *of, struct pipeline *p, struct session_cfg *next)
 	struct log_level before = log_level_set((struct log_level){ 0 });
 	struct watch_args *a = calloc(1, sizeof(*a));
 	struct service *s = of;
-	char error[1024] = "out of memory";
+	char error[1200] = "out of memory";
 	bool ok = a && !settings_read(a, s, error, sizeof(error));
 
 	if (!ok) {
@@ -263,7 +312,7 @@ static bool watch_reload(void *of, struct pipeline *p, struct session_cfg *next)
 	if (ok)
 		settings_keep(s->now, next);
 	if (a)
-		session_args_free(&a->session);
+		config_values_free(&a->session);
 	free(a);
 	return ok;
 }
@@ -274,13 +323,16 @@ int cmd_watch(int argc, char **argv)
 	static struct service service;
 	struct reader *reader = NULL;
 	struct pipeline *p = NULL;
-	char error[1024];
+	const char *check = option_find(argc, argv, "--check-config", NULL);
+	char error[1200];
 	int code;
 
-	service = (struct service){ argc, argv, config_find(argc, argv), &a };
+	if (check)
+		return config_check(&a, check);
+	service = (struct service){ argc, argv, option_find(argc, argv, "--config", "-c"), &a };
 	if (settings_read(&a, &service, error, sizeof(error))) {
 		log_error("%s", error);
-		session_args_free(&a.session);
+		config_values_free(&a.session);
 		return EXIT_USAGE;
 	}
 	if (service.config) {
@@ -292,7 +344,7 @@ int cmd_watch(int argc, char **argv)
 	code = bus_options_check(&a.bus);
 	code = code ? code : session_args_check(&a.session);
 	if (code) {
-		session_args_free(&a.session);
+		config_values_free(&a.session);
 		return code;
 	}
 	code = watch_open(&a, &reader, &p);
@@ -300,6 +352,6 @@ int cmd_watch(int argc, char **argv)
 		code = watch(&a, reader, p);
 	pipeline_free(p);
 	session_readers_free(&a.session, reader);
-	session_args_free(&a.session);
+	config_values_free(&a.session);
 	return code;
 }

@@ -111,14 +111,16 @@ static int output_add(struct pipeline *p, const char *path, const struct sink_cl
 	return err;
 }
 
-int pipeline_add_output(struct pipeline *p, const char *path)
+bool pipeline_output_known(const char *path)
 {
-	const struct sink_class *class = sink_class_by_path(path);
 	const char *dot = strrchr(path, '.');
 
-	if (!class && strcmp(path, "-") && (!dot || strcmp(dot, ".rtr")))
-		return -EPROTONOSUPPORT;
-	return output_add(p, path, class);
+	return sink_class_by_path(path) || !strcmp(path, "-") || (dot && !strcmp(dot, ".rtr"));
+}
+
+int pipeline_add_output(struct pipeline *p, const char *path)
+{
+	return pipeline_output_known(path) ? output_add(p, path, sink_class_by_path(path)) : -EPROTONOSUPPORT;
 }
 
 int pipeline_add_recording(struct pipeline *p, const char *path)

@@ -22,6 +22,8 @@ struct pipeline *pipeline_new(void); /* NULL: out of memory */
 int pipeline_close_outputs(struct pipeline *p);
 int pipeline_free(struct pipeline *p); /* closes them too */
 
+/* Does its suffix say what to write there? "-" needs none. */
+bool pipeline_output_known(const char *path);
 /* Adds an output by the suffix of its path (".rtr" or a sink's); "-": a recording on stdout. An existing file stays
  * until its successor is complete (output_file.h). 0; -EPROTONOSUPPORT: unknown suffix; or -errno. */
 int pipeline_add_output(struct pipeline *p, const char *path);

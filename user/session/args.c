@@ -4,7 +4,6 @@
  */
 #include "session/args.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -118,6 +117,12 @@ static int set_output(struct session_args *a, const char *v, struct out *e)
 {
 	if (a->outputs.n == OUTPUTS_MAX)
 		return SAY(e, "at most %d outputs", OUTPUTS_MAX);
+	if (!pipeline_output_known(v))
+		return SAY(
+			e,
+			"'%s': unknown suffix; use .pftrace, .rtr, .html or .jsonl, or - for a recording on standard "
+			"output",
+			v);
 	a->outputs.paths[a->outputs.n++] = v;
 	return 0;
 }
@@ -302,6 +307,15 @@ int session_args_set(struct session_args *a, const char *name, const char *value
 	return -ENOENT;
 }
 
+size_t session_args_names(const char **to, size_t max)
+{
+	size_t n = 0;
+
+	for (; n < N_SETTINGS && n < max; n++)
+		to[n] = settings[n].name;
+	return n;
+}
+
 /* --- command line --- */
 
 static error_t session_option(int key, char *arg, struct argp_state *state)
@@ -321,122 +335,6 @@ static error_t session_option(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp session_argp = { session_options, session_option, 0, 0, 0, 0, 0 };
-
-/* --- file --- */
-
-static char *trim(char *text)
-{
-	char *end = text + strlen(text);
-
-	while (isspace((unsigned char)*text))
-		text++;
-	while (end > text && isspace((unsigned char)end[-1]))
-		*--end = 0;
-	return text;
-}
-
-struct config {
-	struct session_args *args;
-	int (*set)(void *of, const char *name, const char *value, char *error, size_t size);
-	void *of;
-	char what[256];
-};
-
-struct kept_value {
-	struct kept_value *next;
-	char text[];
-};
-
-/* NULL without memory. */
-static const char *value_keep(struct session_args *a, const char *text)
-{
-	size_t size = strlen(text) + 1;
-	struct kept_value *v = malloc(sizeof(*v) + size);
-
-	if (!v)
-		return NULL;
-	memcpy(v->text, text, size);
-	v->next = a->values;
-	a->values = v;
-	return v->text;
-}
-
-void session_args_free(struct session_args *a)
-{
-	struct kept_value *v;
-
-	while ((v = a->values)) {
-		a->values = v->next;
-		free(v);
-	}
-}
-
-/* "hang-limit: 'soon' is not a number of seconds above 0" */
-static void key_put(struct config *c, const char *name)
-{
-	char what[sizeof(c->what)];
-
-	memcpy(what, c->what, sizeof(what));
-	snprintf(c->what, sizeof(c->what), "%.40s: %.200s", name, what);
-}
-
-/* An error message goes to c->what. */
-static int line_take(struct config *c, char *line)
-{
-	const char *value;
-	char *equals, *name;
-	int err = -ENOENT;
-
-	line[strcspn(line, "#\n")] = 0;
-	name = trim(line);
-	if (!*name)
-		return 0;
-	equals = strchr(name, '=');
-	if (!equals) {
-		snprintf(c->what, sizeof(c->what), "'%.80s' is not 'key = value'", name);
-		return -EINVAL;
-	}
-	*equals = 0;
-	name = trim(name);
-	value = value_keep(c->args, trim(equals + 1));
-	if (!value)
-		return -ENOMEM;
-	if (c->set)
-		err = c->set(c->of, name, value, c->what, sizeof(c->what));
-	if (err == -ENOENT)
-		err = session_args_set(c->args, name, value, c->what, sizeof(c->what));
-	if (err == -EINVAL)
-		key_put(c, name);
-	if (err == -ENOENT)
-		snprintf(c->what, sizeof(c->what),
-			 "'%.80s' is not a setting; keys are the long options' names without dashes (--help)", name);
-	return err;
-}
-
-int session_args_file(struct session_args *a, const char *path,
-		      int (*set)(void *of, const char *name, const char *value, char *error, size_t size), void *of,
-		      char *error, size_t error_size)
-{
-	struct config c = { .args = a, .set = set, .of = of };
-	FILE *f = fopen(path, "re");
-	char line[4096];
-	int err = f ? 0 : -errno, n = 0;
-
-	if (err) {
-		snprintf(error, error_size, "%s: %s; give a readable file of 'key = value' lines", path,
-			 strerror(-err));
-		return err; /* lint: without a file there is nothing to close */
-	}
-	while (!err && fgets(line, sizeof(line), f)) {
-		n++;
-		snprintf(c.what, sizeof(c.what), "out of memory");
-		err = line_take(&c, line);
-	}
-	if (err)
-		snprintf(error, error_size, "%s:%d: %s", path, n, c.what);
-	fclose(f);
-	return err;
-}
 
 /* --- the run --- */
 

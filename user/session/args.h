@@ -23,7 +23,7 @@ struct session_args {
 	enum severity fail_on; /* exit code 1 from there on */
 	bool phases_given;
 	bool budget_given, budget_node_given;
-	struct kept_value *values; /* of the file; session_args_free() */
+	struct kept_value *values; /* of the file: config/config_file.h */
 };
 
 /* Sets the defaults and the tier: call it first. Do not move the struct in memory afterwards. */
@@ -31,14 +31,8 @@ void session_args_init(struct session_args *a, enum tier tier);
 /* Sets `name` (as "hang-limit") to `value` (kept, not copied). 0; -ENOENT no such setting; -EINVAL: `error` says what
  * is wrong with the value, and what would be right. */
 int session_args_set(struct session_args *a, const char *name, const char *value, char *error, size_t size);
-/* Reads "key = value" lines; '#' begins a comment. Each key goes to `set` first (same errors as session_args_set();
- * NULL: the command has no keys of its own). Returns 0, or -errno with file, line and remedy in `error`. What the
- * values point to lives until session_args_free(). */
-int session_args_file(struct session_args *a, const char *path,
-		      int (*set)(void *of, const char *name, const char *value, char *error, size_t size), void *of,
-		      char *error, size_t error_size);
-
-void session_args_free(struct session_args *a);
+/* Names of all settings; returns how many, at most `max`. */
+size_t session_args_names(const char **to, size_t max);
 
 /* The options as a child of the command's parser; its input is the struct. */
 extern const struct argp session_argp;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_session_args.c - a configuration file: keys are the long options' names; what is wrong is reported with file and
+ * test_config_file.c - a configuration file: keys are the long options' names; what is wrong is reported with file and
  * line.
  */
 #include <setjmp.h>
@@ -15,10 +15,10 @@
 
 #include <cmocka.h>
 
-#include "session/args.h"
+#include "session/config/config_file.h"
 
 static struct session_args args;
-static char path[64], error[512];
+static char path[64], error[1200];
 
 static int own_set(void *of, const char *name, const char *value, char *to, size_t size)
 {
@@ -32,8 +32,21 @@ static int own_set(void *of, const char *name, const char *value, char *to, size
 	return 0;
 }
 
-static int load(const char *text, int *own)
+static char messages[4096];
+
+static void message_keep(void *of, const char *message)
 {
+	(void)of;
+	strncat(messages, message, sizeof(messages) - strlen(messages) - 1);
+	strncat(messages, "\n", sizeof(messages) - strlen(messages) - 1);
+}
+
+/* `all`: with a message of each line, not of the first. */
+static int load_how(const char *text, int *own, bool all)
+{
+	struct config_keys keys = {
+		.set = own_set, .of = own, .names = { "own" }, .n_names = 1, .wrong = all ? message_keep : NULL
+	};
 	FILE *f;
 	int fd, err;
 
@@ -42,12 +55,17 @@ static int load(const char *text, int *own)
 	f = fdopen(fd, "w");
 	fputs(text, f);
 	fclose(f);
-	session_args_free(&args);
+	config_values_free(&args);
 	memset(&args, 0, sizeof(args));
 	session_args_init(&args, TIER_WATCH);
-	err = session_args_file(&args, path, own_set, own, error, sizeof(error));
+	err = config_file_read(&args, path, &keys, error, sizeof(error));
 	unlink(path);
 	return err;
+}
+
+static int load(const char *text, int *own)
+{
+	return load_how(text, own, false);
 }
 
 static void keys_are_options(void **state)
@@ -79,7 +97,7 @@ static void keys_are_options(void **state)
 static int values_free(void **state)
 {
 	(void)state;
-	session_args_free(&args);
+	config_values_free(&args);
 	return 0;
 }
 
@@ -98,7 +116,11 @@ static void errors_have_file_line_and_remedy(void **state)
 {
 	(void)state;
 	expect_error("hang-limit = 2\nhang-limt = 3\n",
-		     ":2: ", "'hang-limt' is not a setting; keys are the long options' names");
+		     ":2: ", "'hang-limt' is not a setting (did you mean hang-limit?); settings are pid, job, ");
+	expect_error("hang-limt = 3\n", ":1: ", ", verbose, own");
+	expect_error("on = 3\n", ":1: ", "'on' is not a setting (did you mean own?); settings");
+	expect_error("colour = red\n", ":1: ", "'colour' is not a setting; settings are");
+	expect_error("output = run.txt\n", ":1: output: ", "'run.txt': unknown suffix; use .pftrace, .rtr, ");
 	expect_error("budget = a lot\n", ":1: ", "neither 'no' nor a percentage of a core");
 	expect_error("budget-node = 0\n", ":1: ", "neither 'no' nor a percentage of a core");
 	expect_error("budget = 2 %\n", ":1: ", "neither 'no' nor a percentage of a core");
@@ -112,6 +134,38 @@ static void errors_have_file_line_and_remedy(void **state)
 	expect_error("rotate = 5k\n", ":1: ", "less than 100k or 1s");
 	expect_error("rotate = nanG\n", ":1: ", "less than 100k or 1s");
 	expect_error("keep = 0\n", ":1: ", "not a number from 1 to 999");
+}
+
+static void every_wrong_line_is_reported(void **state)
+{
+	int own = 0;
+	char expected[256];
+
+	(void)state;
+	messages[0] = '\0';
+	assert_int_equal(load_how("keep = 3\njson = maybe\nown = good\nhang-limit = -1\n", &own, true), -EINVAL);
+	snprintf(expected, sizeof(expected), "%s:2: json: 'maybe' is neither 'yes' nor 'no'\n", path);
+	assert_memory_equal(messages, expected, strlen(expected));
+	snprintf(expected, sizeof(expected), "%s:4: hang-limit: '-1' is not a number of seconds above 0\n", path);
+	assert_string_equal(messages + strlen(messages) - strlen(expected), expected);
+	assert_int_equal(own, 1);
+	assert_int_equal(args.outputs.rules.keep, 3);
+}
+
+/* Not read as two lines, of which the second is what its end happens to be. */
+static void a_line_that_is_too_long(void **state)
+{
+	static char text[6000];
+	int own = 0;
+
+	(void)state;
+	memset(text, ' ', sizeof(text) - 1);
+	memcpy(text, "job = a", 7);
+	strcpy(text + 5000, "own = good\nown = good\n");
+	messages[0] = '\0';
+	assert_int_equal(load_how(text, &own, true), -EINVAL);
+	assert_non_null(strstr(messages, ":1: a line of more than 4094 bytes"));
+	assert_int_equal(own, 1);
 }
 
 static void a_size_and_a_time_for_new_files(void **state)
@@ -128,8 +182,10 @@ static void a_size_and_a_time_for_new_files(void **state)
 static void no_such_file(void **state)
 {
 	(void)state;
-	assert_int_equal(session_args_file(&args, "/nowhere/x.conf", NULL, NULL, error, sizeof(error)), -ENOENT);
+	assert_int_equal(config_file_read(&args, "/nowhere/x.conf", NULL, error, sizeof(error)), -ENOENT);
 	assert_non_null(strstr(error, "/nowhere/x.conf: No such file"));
+	assert_int_equal(config_file_read(&args, "/tmp", NULL, error, sizeof(error)), -EISDIR);
+	assert_non_null(strstr(error, "/tmp: Is a directory; give a readable file"));
 }
 
 int main(void)
@@ -138,6 +194,8 @@ int main(void)
 		cmocka_unit_test(keys_are_options),
 		cmocka_unit_test(errors_have_file_line_and_remedy),
 		cmocka_unit_test(no_such_file),
+		cmocka_unit_test(every_wrong_line_is_reported),
+		cmocka_unit_test(a_line_that_is_too_long),
 		cmocka_unit_test(a_size_and_a_time_for_new_files),
 	};
 
