@@ -43,7 +43,7 @@ BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all build help deps deps-test demo quick test test-long test-vm arm64 check unit mutate clean install
-.PHONY: man install-man reproducible sbom pack simjob bench bench-budget test-life
+.PHONY: man install-man reproducible sbom deb dist pack simjob bench bench-budget test-life
 
 all: deps build ## install what is missing, then build
 
@@ -199,6 +199,15 @@ reproducible: deps ## build twice, in two folders, without a cache: the same byt
 sbom: deps ## bill of materials (SPDX 2.3) of what is installed: $(O)/ranktrace.spdx.json
 	$(Q)$(MAKE) --no-print-directory $(O)/release/ranktrace
 	$(Q)python3 -B scripts/sbom.py $(O)/release/ranktrace > $(O)/ranktrace.spdx.json
+
+DEB := $(abspath $(O))/deb
+DEB_NAMES := --changes-file=$(DEB)/ranktrace.changes --buildinfo-file=$(DEB)/ranktrace.buildinfo
+deb: ## Debian packages (ranktrace, ranktrace-simjob) in $(O)/deb
+	$(Q)scripts/deps.sh packages
+	$(Q)rm -rf $(DEB) && mkdir -p $(DEB)
+	$(Q)KEEP_BUILT=1 DEB_OUT=$(DEB) dpkg-buildpackage -b -us -uc -j2 --changes-option=-u$(DEB) \
+		--buildinfo-option=-u$(DEB) $(DEB_NAMES) > $(DEB)/log 2>&1 || { tail -n 20 $(DEB)/log; exit 1; }
+	@ls $(DEB)/*.deb
 
 pack: build $(O)/release/ranktrace ## binary and its libraries in $(O)/gpu, for a GPU machine without them
 	$(Q)rm -rf $(O)/gpu && mkdir -p $(O)/gpu

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian/Ubuntu packages the build needs and the machine lacks; with the argument "test" the tests' too,
-# with "lint" those of make lint and make valgrind, with "vm" those of make test-vm. On Debian 12 libbpf-dev, bpftool
+# with "lint" those of make lint and make valgrind, with "vm" those of make test-vm, with "packages" those of make deb. On Debian 12 libbpf-dev, bpftool
 # and elfutils come from backports; the mirror is the one the machine's own apt sources name.
 set -eu
 
@@ -13,6 +13,9 @@ TESTS="$TESTS nats-server openssl python3-torch tmux"
 # without what they recommend: desktops
 GUESTS="qemu-system-x86 busybox-static kmod xz-utils iproute2 perftest ibverbs-utils ibverbs-providers"
 GUESTS="$GUESTS prometheus prometheus-alertmanager"
+# of make deb and its tests (make test-packages)
+PACKAGES="debhelper dpkg-dev lintian debootstrap libcap2-bin python3-yaml"
+SLURM="slurmctld slurmd slurm-client munge"
 LINT="clang-tidy-14 cppcheck valgrind"
 # libFuzzer's runtime comes in a package of the compiler's version
 FUZZ="libclang-rt-$(clang --version 2>/dev/null | sed -n 's/.*clang version \([0-9]*\)\..*/\1/p')-dev"
@@ -20,6 +23,7 @@ FUZZ="libclang-rt-$(clang --version 2>/dev/null | sed -n 's/.*clang version \([0
 case ${1:-} in
 test) BUILD="$BUILD $TESTS $FUZZ" ;;
 lint) BUILD="$BUILD $TESTS $LINT" GUESTS= ;;
+packages) BUILD="$BUILD $TESTS $PACKAGES" GUESTS="qemu-system-x86 busybox-static kmod xz-utils $SLURM" ;;
 vm) BUILD="$BUILD $TESTS $FUZZ" GUESTS="$GUESTS qemu-system-arm lld" ;;
 *) GUESTS= ;;
 esac
