@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian/Ubuntu packages the build needs and the machine lacks; with the argument "test" the tests' too,
-# with "lint" those of make lint and make valgrind, with "vm" those of make test-vm, with "packages" those of make deb. On Debian 12 libbpf-dev, bpftool
-# and elfutils come from backports; the mirror is the one the machine's own apt sources name.
+# with "lint" those of make lint and make valgrind, with "vm" those of make test-vm, with "packages" those of make deb
+# and its tests. On Debian 12 libbpf-dev, bpftool and elfutils come from backports; the mirror is the one the machine's
+# own apt sources name.
 set -eu
 
 BUILD="gcc make clang llvm libdeflate-dev libcjson-dev libmicrohttpd-dev libseccomp-dev libcap-dev uthash-dev"
@@ -13,7 +14,7 @@ TESTS="$TESTS nats-server openssl python3-torch tmux"
 # without what they recommend: desktops
 GUESTS="qemu-system-x86 busybox-static kmod xz-utils iproute2 perftest ibverbs-utils ibverbs-providers"
 GUESTS="$GUESTS prometheus prometheus-alertmanager"
-# of make deb and its tests (make test-packages)
+# of make deb and make test-packages
 PACKAGES="debhelper dpkg-dev lintian debootstrap libcap2-bin python3-yaml"
 SLURM="slurmctld slurmd slurm-client munge"
 LINT="clang-tidy-14 cppcheck valgrind"

@@ -12,13 +12,21 @@ TEXT_MAX=160 # of a reason; what a process chose may be in it
 
 say() { logger -t ranktrace-slurm -- "$*" 2> /dev/null || echo "ranktrace-slurm: $*" >&2; }
 
+# The health check runs each minute: what lasts is said once a boot.
+say_once() { # name, text
+	[[ -e $RANKTRACE_RUN/said.$1 ]] && return
+	say "$2"
+	mkdir -p "$RANKTRACE_RUN" && : > "$RANKTRACE_RUN/said.$1"
+}
+
 # Lines of KIND/CLASS/CAUSE, GPU, RANK, JOB, ID, SECONDS, TEXT between tabs: critical findings that are no other's
 # consequence. `open`: those that hold now. `job ID`: those of that Slurm job, also such that are over by now: its
 # processes are gone.
 findings() {
 	[[ -r $RANKTRACE_FINDINGS ]] ||
-		{ say "$RANKTRACE_FINDINGS cannot be read: is 'output' in ranktrace.conf, and the daemon up?"; return; }
-	command -v jq > /dev/null || { say "jq is missing: findings are not looked at"; return; }
+		{ say_once file "$RANKTRACE_FINDINGS cannot be read: is 'output' in ranktrace.conf?"; return; }
+	command -v jq > /dev/null || { say_once jq "jq is missing: findings cannot be read"; return; }
+	rm -f "$RANKTRACE_RUN"/said.{file,jq}
 	jq -rRn --arg what "$1" --arg slurm "${2:-}" --argjson most "$TEXT_MAX" '
 		def text: tostring | gsub("[^ -~]"; "?");
 		def begun: .since // .time | sub("\\.[0-9]+"; "") | fromdateiso8601;
@@ -39,10 +47,12 @@ rule() { # kind/class/cause, job
 		while read -r job kind action owner seconds _; do
 			[[ -z $job || $job = \#* ]] && continue
 			[[ ($action = drain || $action = log) && $seconds =~ ^[0-9]+$ ]] ||
-				{ say "$RANKTRACE_RULES: '$job $kind $action $owner $seconds' is no rule:" \
-					"JOB KIND drain|log OWNER SECONDS; it is left out"; continue; }
+				{ say "$RANKTRACE_RULES: '$job $kind $action $owner $seconds' is left out: a rule is" \
+					"JOB KIND drain|log OWNER SECONDS"; continue; }
 			# shellcheck disable=SC2053 # they are patterns
-			[[ $2 == $job && ($1 == $kind || ${1%%/*} == $kind) ]] && { echo "$action $owner $seconds"; return; }
+			[[ $2 == $job && ($1 == $kind || ${1%%/*} == $kind) ]] || continue
+			echo "$action $owner $seconds"
+			return
 		done < "$RANKTRACE_RULES"
 	fi
 	echo "log - 0"
@@ -77,7 +87,7 @@ act() {
 			drain "$reason"
 			asked=1
 		else
-			say "$reason (rule: $action${seconds:+, after $seconds s}; it lasted $lasted s)"
+			say_once "$id.$action" "$reason (rule: $action after $seconds s)"
 		fi
 	done
 	return $asked

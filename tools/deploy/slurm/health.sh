@@ -27,11 +27,11 @@ verdict() { # output
 	tr -cd '\t -~' <<< "$line"
 }
 
-# The lock tells the prolog that a test runs, and whom to end.
+# The prolog waits for the lock, and ends the process of the file.
 stress() {
 	local out status gpu text action owner
 	out=$(mktemp) || return
-	timeout --signal=INT --kill-after=5 "$STRESS_MOST_S" "$RANKTRACE" stress all --quick --json > "$out" 2>&1 &
+	timeout --kill-after=5 "$STRESS_MOST_S" "$RANKTRACE" stress all --quick --json > "$out" 2>&1 &
 	echo $! > "$RANKTRACE_RUN/stress.pid"
 	wait $!
 	status=$?

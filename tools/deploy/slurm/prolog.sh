@@ -6,14 +6,15 @@
 here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=tools/deploy/slurm/findings.bash
 . "$here/findings.bash"
-TEST_ENDS_S=20 # it takes a second or two after SIGINT
+TEST_ENDS_S=20 # it takes a second or two
 
 if [[ -r $RANKTRACE_RUN/stress.pid ]]; then
 	read -r pid < "$RANKTRACE_RUN/stress.pid"
 	# `timeout` hands it on to the test
-	[[ $(cat "/proc/$pid/comm" 2> /dev/null) = timeout ]] && kill -INT "$pid"
+	[[ $(cat "/proc/$pid/comm" 2> /dev/null) = timeout ]] && kill "$pid"
 	exec 9> "$RANKTRACE_RUN/stress.lock"
-	flock -w "$TEST_ENDS_S" 9 || say "a device test does not end within $TEST_ENDS_S s; job $SLURM_JOB_ID starts beside it"
+	flock -w "$TEST_ENDS_S" 9 ||
+		say "a device test does not end within $TEST_ENDS_S s; job $SLURM_JOB_ID starts beside it"
 	exec 9>&-
 fi
 findings open | act || exit 1
