@@ -22,8 +22,9 @@ INCLUDES := -Iuser -I. -Ischemas -I$(O)/gen
 # ARCHIVES: those of them that become part of the program. Not dw and elf: Debian's archives lack half of themselves
 # (libeu), nor the C library: NVIDIA's is opened at run time.
 ARCHIVES ?=
-LIBS := -pthread $(foreach l,bpf dw elf deflate cjson seccomp cap protobuf-c,$(if $(filter \
-	$l,$(ARCHIVES)),-l:lib$l.a,-l$l)) $(if $(filter bpf,$(ARCHIVES)),-lz) -lm
+libraries = -pthread $(foreach l,bpf dw elf deflate cjson seccomp cap protobuf-c,$(if $(filter \
+	$l,$(1)),-l:lib$l.a,-l$l)) $(if $(filter bpf,$(1)),-lz) -lm
+LIBS := $(call libraries,$(ARCHIVES))
 VMLINUX_DIR := $(if $(filter gen,$(VMLINUX)),$(O)/gen/vmlinux,vmlinux)
 BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) $(PLACE) -I$(VMLINUX_DIR) -I. -Ischemas \
 	-I/usr/include/$(shell uname -m)-linux-gnu
@@ -208,6 +209,27 @@ deb: ## Debian packages (ranktrace, ranktrace-simjob) in $(O)/deb
 	$(Q)KEEP_BUILT=1 DEB_OUT=$(DEB) dpkg-buildpackage -b -us -uc -j2 --changes-option=-u$(DEB) \
 		--buildinfo-option=-u$(DEB) $(DEB_NAMES) > $(DEB)/log 2>&1 || { tail -n 20 $(DEB)/log; exit 1; }
 	@ls $(DEB)/*.deb
+
+# For hosts of other distributions: most of what it needs is in the program, the rest comes along. It finds that by
+# DT_RPATH, which holds for the needs of these, too. GNU tar, the same bytes from the same tree.
+DIST_NAME := ranktrace-$(shell sed -n 's/.*RANKTRACE_VERSION "\(.*\)"/\1/p' user/command.h)-linux-$(if $(filter \
+	x86,$(ARCH)),x86_64,$(ARCH))
+$(O)/dist/ranktrace: $(RELEASE_OBJ)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) -s -Wl,-rpath,'$$ORIGIN/../lib/ranktrace/libs' \
+		-Wl,--disable-new-dtags $^ $(call libraries,bpf deflate seccomp cap protobuf-c) -o $@
+
+.PHONY: dist-of
+dist-of: simjob $(O)/dist/ranktrace
+	$(Q)scripts/dist.sh $(O) $(MAN) $(O)/dist/$(DIST_NAME)
+
+dist: build man ## tarball for x86-64 hosts of any distribution with glibc 2.34: $(O)/dist
+	$(Q)$(MAKE) --no-print-directory dist-of MAN=$(O)/man
+
+dist-arm64: build man ## the same for arm64: $(O)/arm64/dist
+	$(Q)root=$$(tests/vm/arm64_root.sh) && SYSROOT=$$root $(MAKE) --no-print-directory O=$(O)/arm64 ARCH=arm64 \
+		dist-of MAN=$(O)/man \
+		CC="clang --target=aarch64-linux-gnu --sysroot=$$root -fuse-ld=lld -Wno-unused-command-line-argument"
 
 pack: build $(O)/release/ranktrace ## binary and its libraries in $(O)/gpu, for a GPU machine without them
 	$(Q)rm -rf $(O)/gpu && mkdir -p $(O)/gpu

@@ -2,7 +2,7 @@
 # What prolog, epilog and health check share: the daemon's findings, the rules, and draining this node. Nothing here
 # fails a job because ranktrace has a problem: what is missing is logged, and the node stays as it is.
 # shellcheck shell=bash
-RANKTRACE=${RANKTRACE:-/usr/bin/ranktrace}
+RANKTRACE=${RANKTRACE:-$(PATH=$PATH:/usr/local/bin:/usr/bin type -P ranktrace)}
 RANKTRACE_FINDINGS=${RANKTRACE_FINDINGS:-/var/lib/ranktrace/findings.jsonl} # key `output` of ranktrace.conf
 RANKTRACE_RULES=${RANKTRACE_RULES:-/etc/ranktrace/slurm-rules}
 RANKTRACE_RUN=${RANKTRACE_RUN:-/run/ranktrace}
