@@ -5,7 +5,7 @@ Lines of README.md, CONTRIBUTING.md, docs/ and the READMEs of folders have at mo
 may be longer where one cell alone (a link, a command) cannot be broken. README.md has at most 250 lines. Every
 relative link leads to a file, and to a heading of it where it names one. Every file that docs/architecture.md names
 exists; the ways that it walks have 20 files at most and never return to a room. Every kind of finding, class of hang
-and cause is in docs/findings.md.
+and cause is in docs/findings.md, and of kinds and classes symptom, command, reading and what to do in the playbook.
 """
 import glob
 import json
@@ -81,6 +81,21 @@ def findings_missing(path, text):
             yield f"{path}: {name} is not in it"
 
 
+def playbook_missing(path, text):
+    """Each kind of finding and class of hang has its heading, and below it all four labels."""
+    with open("schemas/incident.schema.json", encoding="utf-8") as f:
+        fields = json.load(f)["properties"]
+    parts = re.split(r"^#{2,3} (.*)$", text, flags=re.M)[1:]
+    headed = dict(zip(parts[::2], parts[1::2]))
+    for name in [n for field in ("kind", "class") for n in fields[field]["enum"] if n]:
+        if name not in headed:
+            yield f"{path}: no heading {name}"
+    for name, body in headed.items():
+        labels = re.findall(r"^- \*\*(\w+)\.\*\* \S", body, re.M)
+        if labels != ["Symptom", "Command", "Reading", "Do"]:
+            yield f"{path}: {name} has {labels}, not symptom, command, reading, do"
+
+
 def check(path):
     with open(path, encoding="utf-8") as f:
         text = f.read()
@@ -93,6 +108,8 @@ def check(path):
         yield from ways_wrong(path, text)
     if path == "docs/findings.md":
         yield from findings_missing(path, text)
+    if path == "docs/playbook/findings.md":
+        yield from playbook_missing(path, text)
 
 
 def main():

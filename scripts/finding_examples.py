@@ -9,7 +9,8 @@ An example is a comment with the arguments of ranktrace, the block that it print
     <!-- printed by: replay tests/replay/f01_stop.rtr -->
     <!-- end -->
 Behind " | " may stand what is shown of it: "findings 1, 3" (those blocks that begin with a time), "lines 9" (the first
-ones, then "..."), or "json 2" (the second line, as JSON over several lines). Times are UTC; lines are folded at column
+ones, then "..."), "json 2" (the second line, as JSON over several lines), or "errors cost" (those lines of standard
+error that have this word). Times are UTC; lines are folded at column
 118, which a terminal does by itself. O is the build folder; TREE=dir takes another tree's pages.
 """
 import argparse
@@ -23,19 +24,19 @@ import textwrap
 
 import incident_schema
 
-PAGES = ("README.md", "docs/examples.md")
+PAGES = ("README.md", "docs/examples.md", "docs/playbook/storage.md", "docs/playbook/quota.md")
 EXAMPLE = re.compile(r"(<!-- printed by: (.*?)(?: \| (.*?))? -->\n)(.*?)(<!-- end -->)", re.S)
 INDENT, WIDTH = " " * 10, 118
 
 
 def printed(arguments):
-    """Standard output of the command. It may find something: exit status 0 or 1."""
+    """Standard output and error of the command. It may find something: exit status 0 or 1."""
     program = os.path.join(os.environ.get("O", "build"), "ranktrace")
     environment = {**os.environ, "TZ": "UTC", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "COLUMNS": str(WIDTH)}
     out = subprocess.run([program, *arguments.split()], capture_output=True, text=True, env=environment)
     if out.returncode not in (0, 1) or not out.stdout:
         sys.exit(f"ranktrace {arguments}: exit status {out.returncode} {out.stderr}")
-    return out.stdout
+    return out.stdout, out.stderr
 
 
 def findings(text, wanted):
@@ -70,9 +71,11 @@ def folded(text):
 
 
 def block(arguments, show):
-    text = printed(arguments)
-    if show:
-        how, _, wanted = show.partition(" ")
+    text, errors = printed(arguments)
+    how, _, wanted = (show or "").partition(" ")
+    if how == "errors":
+        text = "".join(line for line in errors.splitlines(True) if wanted in line)
+    elif show:
         text = SHOW[how](text, wanted)
     return f"```\n{folded(text)}```\n"
 

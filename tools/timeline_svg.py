@@ -246,7 +246,8 @@ def captions(job, f, begin, end):
         # Over the iterations since the fault began: a single one is the host's jitter.
         mine = job.share(f.rank, COMPUTE, f.begin, f.opened)
         peers = statistics.median(job.share(r, COMPUTE, f.begin, f.opened) for r in job.ranks if r not in line["ranks"])
-        what = "%s computes %.0f %% longer: %s" % (who, 100 * (mine / peers - 1), waiting)
+        verb = "computes" if (line["cause"] or "").startswith("gpu") else "takes"
+        what = "%s %s %.0f %% longer: %s" % (who, verb, 100 * (mine / peers - 1), waiting)
     elif line["kind"] == "d_state" or line["class"] == "host_blocked":
         what = "%s is blocked in the kernel for %s: %s" % (who, for_s, waiting)
     elif line["class"] == "missing_enter" and line["cause"] == "asleep":
@@ -283,7 +284,7 @@ def draw_head(job, canvas):
     return 74
 
 
-def draw(job):
+def draw(job, source):
     canvas = Canvas()
     y = draw_head(job, canvas)
     overview, culprits = y, {r for f in job.findings for r in f.last["ranks"]}
@@ -293,8 +294,8 @@ def draw(job):
         row = overview + job.ranks.index(f.rank) * 14 + 7 if f.rank in job.ranks else overview
         canvas.badge(LEFT + (f.begin - job.t0) / (job.t1 - job.t0) * PLOT, row, number)
         y = draw_panel(job, canvas, y, number, f)
-    canvas.text(MARGIN, y + 4, "A simulated job under the real tracer (make demo). Ends of operations are inferred on "
-                "the host.", 12, "faint")
+    canvas.text(MARGIN, y + 4, "A simulated job under the real tracer (%s). Ends of operations are inferred on "
+                "the host." % source, 12, "faint")
     height = y + 18
     head = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" '
             'aria-labelledby="title" font-family="-apple-system, \'Segoe UI\', \'DejaVu Sans\', Roboto, Helvetica, '
@@ -311,10 +312,11 @@ def main():
     parser.add_argument("ops", help="JSON lines of `ranktrace replay --ops`")
     parser.add_argument("incidents", help="JSON lines of findings")
     parser.add_argument("out", help="SVG file")
+    parser.add_argument("--source", default="make demo", help="of what, for the last line")
     args = parser.parse_args()
     job = Job(read_lines(args.ops), findings_of(read_lines(args.incidents)))
     with open(args.out, "w", encoding="utf-8") as f:
-        f.write(draw(job))
+        f.write(draw(job, args.source))
 
 
 if __name__ == "__main__":

@@ -89,6 +89,10 @@ printf 'and `user/nowhere.c`\n' >> "$tree/docs/architecture.md"
 planted docs 'names user/nowhere.c, which does not exist'
 sed -i '/^| the record becomes EV_TCP/s/$/\n| and back | `user\/session\/session.c` |/' "$tree/docs/architecture.md"
 planted docs 'returns to user/session'
+sed -i 's/^## mismatch$//' "$tree/docs/playbook/findings.md"
+planted docs 'docs/playbook/findings.md: no heading mismatch'
+sed -i '0,/^- ..Do[.]../s///' "$tree/docs/playbook/findings.md"
+planted docs "docs/playbook/findings.md: hang has .'Symptom', 'Command', 'Reading'., not"
 sed -i 's/`unusual_value`//' "$tree/docs/findings.md"; planted docs 'docs/findings.md: unusual_value is not in it'
 echo 'SOURCE(ghost, "ghost", "none")' >> "$tree/tracers/sources.def"; planted tables 'ghost: no source_ghost'
 sed -i '/^SOURCE(klog,/d' "$tree/tracers/sources.def"; planted tables 'sources.def: no line of klog'

@@ -49,7 +49,8 @@ echo "ok: it is up after a boot, at version $(ranktrace --version)"
 
 ranktrace sim job --ranks 4 --steps 100000 --fault hang:rank=2,step=20,sec=600 > /tmp/job.log 2>&1 &
 job=$!
-within 240 says '(stall|hang)  rank 2 has not entered' || { cat /tmp/job.log; failed "the rank that hangs is not found"; }
+within 240 says '(stall|hang)  rank 2 has not entered' ||
+	{ cat /tmp/job.log; failed "the rank that hangs is not found"; }
 echo "ok: found: $(journal | grep -m 1 'rank 2 has not entered')"
 within 240 bash -c 'ls /var/lib/ranktrace/*.rtr' || failed "no flight was written"
 flights=(/var/lib/ranktrace/*.rtr)

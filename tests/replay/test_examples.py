@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings in README.md and docs/examples.md are what the program prints today: scripts/finding_examples.py. A page in
-which one word differs is seen, and --write mends it."""
+"""The findings in README.md, docs/examples.md and the playbook are what the program prints today:
+scripts/finding_examples.py. A page in which one word differs is seen, and --write mends it. So are the playbook's
+pictures: scripts/playbook_pictures.sh."""
 import os
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-PAGES = ("README.md", "docs/examples.md")
+PAGES = ("README.md", "docs/examples.md", "docs/playbook/storage.md", "docs/playbook/quota.md")
 failed = 0
 
 
@@ -29,7 +30,7 @@ def run(what, tree):
 def planted(change, text):
     """In a copy of the pages, with `change` made to one of them."""
     with tempfile.TemporaryDirectory(prefix="ranktrace-examples-") as tree:
-        os.makedirs(f"{tree}/docs")
+        os.makedirs(f"{tree}/docs/playbook")
         os.makedirs(f"{tree}/tests")
         os.symlink(HERE, f"{tree}/tests/replay")
         for page in PAGES:
@@ -53,4 +54,22 @@ check(code == 0, "the pages' examples are what is printed today")
 planted(lambda text: text.replace(" CRITICAL hang ", " CRITICAL hung ", 1), "+2026-11-23 ")
 planted(lambda text: text.replace("<!-- end -->", "", 1), "an example has no end")
 planted(lambda text: text[:text.rindex("<!-- end -->")], "an example has no end")
+
+
+def pictures(to):
+    environment = {**os.environ, "TO": to, "O": os.environ.get("O", "build")}
+    out = subprocess.run([f"{ROOT}/scripts/playbook_pictures.sh", "--check"], capture_output=True, text=True, cwd=ROOT,
+                         env=environment)
+    return out.returncode, out.stdout + out.stderr
+
+
+code, out = pictures(f"{ROOT}/docs/playbook")
+check(code == 0, f"the playbook's pictures are what is drawn today {out}")
+with tempfile.TemporaryDirectory(prefix="ranktrace-pictures-") as old:
+    for name in ("storage.svg", "quota.svg"):
+        shutil.copy(f"{ROOT}/docs/playbook/{name}", old)
+    with open(f"{old}/quota.svg", "a") as f:
+        f.write("<!-- older -->")
+    code, out = pictures(old)
+    check(code == 1 and "quota.svg" in out and "storage.svg" not in out, f"planted: an older picture: {code} {out}")
 sys.exit(1 if failed else 0)
