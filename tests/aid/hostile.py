@@ -16,6 +16,7 @@ NOBODY = 65534
 SIM = os.path.join(os.path.realpath(job.O), "lib/ranktrace/sim")
 NCCL = f"{SIM}/libnccl.so.2"
 GAP_S = 0.5
+STOPS = 5  # of a rank, for one that had not entered yet
 
 
 def place():
@@ -142,18 +143,28 @@ class Victim:
             time.sleep(0.1)
 
     def stop_one(self, daemon, timeout=60):
-        """Stops its last rank until the daemon names that one: after how many seconds it did."""
-        pid, seen = max(self.pids()), len(daemon.findings())
+        """Stops its last rank before it enters an operation, until the daemon names that one: after how many seconds it
+        did. A rank that had entered when it was stopped is no hang (its kind is `stopped`): once more then."""
+        for _ in range(STOPS):
+            took_s, kind = self.stop_until_named(daemon, timeout)
+            if kind == "hang":
+                return took_s
+            time.sleep(1)
+        return job.check(False, f"in {STOPS} stops the rank had entered each time: this test would prove nothing")
+
+    def stop_until_named(self, daemon, timeout):
+        pid, seen, opened = max(self.pids()), len(daemon.findings()), []
         begin = time.monotonic()
         os.kill(pid, signal.SIGSTOP)
         try:
-            while not any(pid in f.get("pids", []) and f["kind"] == "hang" and f["phase"] == "open"
-                          for f in daemon.findings()[seen:]):
+            while not opened:
+                opened = [f for f in daemon.findings()[seen:] if pid in f.get("pids", []) and
+                          f["kind"] in ("hang", "stopped") and f["phase"] == "open"]
                 daemon.check_alive()
                 job.check(time.monotonic() < begin + timeout,
                           f"pid {pid} was not named within {timeout} s: {daemon.findings()[seen:]}")
                 time.sleep(0.01)
-            return time.monotonic() - begin
+            return time.monotonic() - begin, opened[0]["kind"]
         finally:
             os.kill(pid, signal.SIGCONT)
 

@@ -110,7 +110,8 @@ static int lib_attach(struct tracer_handle *h, struct attached *a, const struct 
 		return -ENOMEM;
 	before = a->n_probes;
 	err = lib_begin(h, a, proc, lib);
-	l->n_probes += a->n_probes - before;
+	if (!l->multi) /* else made_keep() counts */
+		l->n_probes += a->n_probes - before;
 	if (is_new && err >= 0 && (added = attached_add(l, a)))
 		err = added;
 	if (err < 0 && (l->multi || (is_new && !a->n_links))) {

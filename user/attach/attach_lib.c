@@ -66,7 +66,7 @@ static bool lib_is_used(const struct loader *l, uint32_t lib_id)
 	for (const struct learnt *k = l->learnt; k; k = k->next)
 		if (k->lib_id == lib_id)
 			return true;
-	return detacher_holds(l->detacher, lib_id);
+	return attacher_holds(l->attacher, lib_id) || detacher_holds(l->detacher, lib_id);
 }
 
 static void lib_drop(struct loader *l, uint32_t lib_id)

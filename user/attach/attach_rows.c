@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "attach/loader_internal.h"
 #include "base/clock.h"
@@ -18,6 +17,7 @@
 
 #define SLICE_NS 10000000ull
 #define CALL_NS 5000000ull /* of one call that attaches */
+#define MADE_WAIT_NS 10000000ull /* an attach takes 0.1 to 5 ms where nobody is in the middle of a fork */
 #define DEAR_NS 100000ull  /* one probe: then no more than a slice at a time */
 
 int batch_new(struct batch *b, size_t n_rows)
@@ -189,16 +189,6 @@ int rows_attach_slice(struct tracer_handle *h, struct attached *a, struct lib_pr
 	return err ? err : lib->shared_next < n;
 }
 
-/* What a call took: where it may wait for the forks of a user with many processes, that too; else a busy machine would
- * make each probe look expensive. */
-static uint64_t call_clock_ns(const struct loader *l, uint32_t uid)
-{
-	struct timespec t;
-
-	clock_gettime(shares_are_many(l->cfg.shares, uid) ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
 /* How many probes one call attaches: the first on a file alone, to see what it costs. */
 static size_t chunk_size(const struct lib_probes *lib)
 {
@@ -207,35 +197,83 @@ static size_t chunk_size(const struct lib_probes *lib)
 	return n ? n : 1;
 }
 
-/* One program's probes of one side, from `done` on. 1: the slice is over. */
-static int batch_go_on(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, const char *path,
-		       const struct batch *b, size_t done, size_t lead)
+/* Its error is the next call's that goes on with the library. */
+static void made_keep(struct loader *l, struct attached *a, const struct attach_made *made)
+{
+	int err = made->err ? made->err : link_keep(a, made->link);
+
+	a->made_err = err;
+	if (err)
+		return;
+	l->libs[a->lib_id].price_ns = made->took_ns / made->n + 1;
+	a->n_rows += made->n;
+	a->n_probes += made->n;
+	l->n_probes += made->n;
+	if (made->at_return) { /* no entry is in place yet */
+		a->n_return_links = a->n_links;
+		a->n_return_probes = a->n_probes;
+	}
+}
+
+void attach_made_take(struct loader *l, uint64_t wait_ns)
+{
+	struct attach_made made;
+	struct attached *a;
+
+	if (attacher_take(l->attacher, wait_ns, &a, &made))
+		made_keep(l, a, &made);
+}
+
+bool loader_attach_waits(const struct loader *l)
+{
+	return attacher_is_busy(l->attacher);
+}
+
+/* What it costs: where it may wait for the forks of a user with many processes, that too; else a busy machine would
+ * make each probe look expensive. 0, 1: later, or -errno. */
+static int part_attach(struct tracer_handle *h, struct attached *a, const struct bpf_program *prog, int fd,
+		       const struct batch *part, bool at_return)
+{
+	struct loader *l = h->loader;
+	struct attach_order order = { .program = prog,
+				      .tgid = a->tgid,
+				      .lib_id = a->lib_id,
+				      .start_ns = a->start_ns,
+				      .fd = fd,
+				      .batch = part,
+				      .at_return = at_return,
+				      .by_wall_clock = shares_are_many(l->cfg.shares, a->uid) };
+	int err = attacher_order(l->attacher, a, &order);
+
+	if (err)
+		return err == -EBUSY ? 1 : err;
+	attach_made_take(l, MADE_WAIT_NS);
+	return attacher_works_on(l->attacher, a) ? 1 : a->made_err;
+}
+
+/* One program's probes of one side, from those on that are done; `before`: rows of the attach order before it. 1: the
+ * slice is over, or the attacher is at work. */
+static int batch_go_on(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, int fd,
+		       const struct batch *b, size_t before, size_t lead)
 {
 	const struct probe *p = &h->tracer->probes[lead];
 	const struct bpf_program *prog = bpf_object__find_program_by_name(h->object, p->program);
-	int err = prog ? 0 : -ENOENT;
+	int err = !prog ? -ENOENT : attacher_works_on(h->loader->attacher, a) ? 1 : a->made_err;
 
-	while (!err && done < b->n) {
-		size_t left = b->n - done, n = chunk_size(lib);
+	while (!err && a->n_rows - before < b->n) {
+		size_t done = a->n_rows - before, left = b->n - done, n = chunk_size(lib);
 		struct batch part = { b->offsets + done, b->cookies + done, n < left ? n : left };
-		uint64_t begin_ns = call_clock_ns(h->loader, a->uid);
 
 		if (lib->price_ns >= DEAR_NS && clock_monotonic_ns() >= h->loader->slice_until_ns)
 			return 1;
-		err = batch_attach(h->loader, a, prog, path, &part, p->at_return);
-		if (err)
-			break;
-		lib->price_ns = (call_clock_ns(h->loader, a->uid) - begin_ns) / part.n + 1;
-		a->n_rows += part.n;
-		a->n_probes += part.n;
-		done += part.n;
+		err = part_attach(h, a, prog, fd, &part, p->at_return);
 	}
 	return err;
 }
 
 /* `at`: how many rows of the attach order lie before; behind this side, on return. */
-static int side_attach(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, const char *path,
-		       struct batch *b, bool at_return, __u64 flags, size_t *at)
+static int side_attach(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, int fd, struct batch *b,
+		       bool at_return, __u64 flags, size_t *at)
 {
 	const struct tracer *t = h->tracer;
 	int err = 0;
@@ -245,7 +283,7 @@ static int side_attach(struct tracer_handle *h, struct attached *a, struct lib_p
 			continue;
 		batch_fill(h->loader, b, lib, i, flags);
 		if (a->n_rows < *at + b->n)
-			err = batch_go_on(h, a, lib, path, b, a->n_rows - *at, i);
+			err = batch_go_on(h, a, lib, fd, b, *at, i);
 		*at += b->n;
 	}
 	return err;
@@ -255,22 +293,16 @@ static int side_attach(struct tracer_handle *h, struct attached *a, struct lib_p
 int rows_attach(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, int fd, bool returns)
 {
 	struct batch b;
-	char path[64];
 	__u64 flags = h->loader->uretprobe_syscall ? COOKIE_RETURNS_END_BY_SECCOMP : 0;
 	size_t at = 0;
 	int err = batch_new(&b, h->tracer->n_probes);
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (!err && returns)
-		err = side_attach(h, a, lib, path, &b, true, 0, &at);
-	if (a->n_rows <= at) { /* no entry is in place yet */
-		a->n_return_links = a->n_links;
-		a->n_return_probes = a->n_probes;
-	}
+		err = side_attach(h, a, lib, fd, &b, true, 0, &at);
 	if (!returns)
 		flags = COOKIE_NO_RETURNS;
 	if (!err)
-		err = side_attach(h, a, lib, path, &b, false, flags, &at);
+		err = side_attach(h, a, lib, fd, &b, false, flags, &at);
 	batch_free(&b);
 	return err;
 }

@@ -94,6 +94,7 @@ void attached_free(struct loader *l, struct attached *a)
 {
 	if (a->added)
 		attached_remove(l, a);
+	attacher_forget(l->attacher, a);
 	detacher_close(l->detacher, a->links, a->n_links,
 		       &(struct detach_of){ a->lib_id, l->multi ? a->tgid : 0, l->multi ? a->start_ns : 0 });
 	l->n_probes -= a->n_probes;

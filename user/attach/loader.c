@@ -191,7 +191,8 @@ int loader_open(const struct loader_cfg *cfg, struct loader **ret)
 	l->drops = l->n_cpus > 0 ? calloc((RING_CLASSES + 1) * l->n_cpus, sizeof(*l->drops)) : NULL;
 	l->guard = attach_guard_new(cfg->reader, cfg->targets);
 	l->detacher = detacher_new(lib_is_free, l);
-	if (!l->guard || !l->detacher || !l->drops) {
+	l->attacher = attacher_new();
+	if (!l->guard || !l->detacher || !l->attacher || !l->drops) {
 		loader_free(l);
 		return -ENOMEM;
 	}
@@ -219,46 +220,11 @@ int loader_open(const struct loader_cfg *cfg, struct loader **ret)
 	return err;
 }
 
-static void links_free(struct bpf_link **links, int n)
+void links_free(struct bpf_link **links, int n)
 {
 	for (int i = 0; i < n; i++)
 		bpf_link__destroy(links[i]);
 	free(links);
-}
-
-/* Runs in the process left behind: it checks locks through a reader of its own, and gives up the rings. */
-static int left_settle(void *to)
-{
-	struct loader *l = to;
-	struct reader *r = NULL;
-	int err;
-
-	ring_free(l->rings);
-	err = reader_open(&r);
-	if (!err)
-		attach_guard_use(l->guard, r);
-	attach_guard_share(l->guard, NULL); /* no scan counts processes here */
-	return err;
-}
-
-struct loader_left loader_detach(struct loader *l)
-{
-	struct loader_left left = { 0 };
-
-	attach_guard_share(l->guard, l->cfg.shares); /* no slices any more: each answer is a whole one */
-	attached_free_all(l);
-	detacher_poll(l->detacher);
-	left.n_links = detacher_waiting(l->detacher);
-	if (!left.n_links)
-		return left;
-	for (uint32_t i = 0; i < l->n_libs && !left.holder; i++)
-		left.holder = lib_holder(l, i);
-	links_free(l->life_links, l->n_life_links); /* a fork would add targets */
-	l->life_links = NULL;
-	l->n_life_links = 0;
-	targets_clear(l);
-	left.closer = detacher_leave(l->detacher, left_settle, l);
-	return left;
 }
 
 void loader_free(struct loader *l)
@@ -266,6 +232,7 @@ void loader_free(struct loader *l)
 	if (!l)
 		return;
 	attached_free_all(l);
+	attacher_free(l->attacher, l->detacher);
 	for (struct shed *s; (s = l->shed);) {
 		l->shed = s->next;
 		free(s);
@@ -449,6 +416,8 @@ int loader_poll(struct loader *l, uint64_t now_ns)
 {
 	int err = 0;
 
+	attach_made_take(l, 0);
+	attacher_poll(l->attacher, l->detacher);
 	for (int i = 0; !err && i < l->n_tracers; i++)
 		if (l->tracers[i].object && l->tracers[i].tracer->sample)
 			err = l->tracers[i].tracer->sample(&l->tracers[i], now_ns);

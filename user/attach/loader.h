@@ -95,6 +95,7 @@ void loader_slice_begin(struct loader *l);
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
 		      const struct target_lib *lib, enum probe_group group, enum tier upto,
 		      struct attach_note *ret_note);
+bool loader_attach_waits(const struct loader *l); /* for the kernel: nothing more is attached meanwhile */
 /* Attaches what tracer_place() attached to files of other processes to the same files of this one. 0, -EAGAIN not now,
  * or -errno. */
 int loader_attach_learnt(struct loader *l, const struct target_proc *proc);

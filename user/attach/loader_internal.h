@@ -11,6 +11,7 @@
 #include <bpf/libbpf.h>
 
 #include "attach/attach_guard.h"
+#include "attach/attacher.h"
 #include "attach/detach.h"
 #include "attach/kernel.h"
 #include "attach/loader.h"
@@ -92,6 +93,7 @@ struct attached { /* links on one library of one process */
 	bool early;        /* attached before the process maps the file */
 	uint64_t dev, ino; /* of the file that holds the places */
 	size_t n_rows;     /* of the attach order that are done: the next call goes on there */
+	int made_err;      /* of the attacher, for that call */
 	bool returns;      /* return probes are among them */
 	bool added;        /* in the lists */
 	struct attached *prev, *next, *next_of_proc;
@@ -131,6 +133,7 @@ struct loader {
 	struct learnt *learnt;
 	struct attach_guard *guard;
 	struct detacher *detacher;
+	struct attacher *attacher;
 	uint32_t n_probes;
 	uint32_t n_refused; /* places where no function begins */
 	struct ring_source *rings;
@@ -166,6 +169,8 @@ int rows_attach(struct tracer_handle *h, struct attached *a, struct lib_probes *
 int rows_attach_slice(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, int fd, bool returns);
 int cookies_put(struct loader *l, const struct attached *a, const struct lib_probes *lib, __u64 bias, __u64 flags);
 void cookies_forget(struct loader *l, const struct attached *a);
+/* What the attacher has put in place becomes its library's; waits for it for so long at most. */
+void attach_made_take(struct loader *l, uint64_t wait_ns);
 
 /* attach.c */
 struct tracer_handle *handle_of(struct loader *l, const struct tracer *t); /* NULL none */
@@ -227,6 +232,7 @@ void targets_generation_begin(struct loader *l); /* of all */
 /* loader.c */
 /* The tracer is about to probe: loads it where that was left until now. 0 or -errno, the latter once. */
 int tracer_load_late(struct tracer_handle *h);
+void links_free(struct bpf_link **links, int n);
 bool program_is_uprobe(const struct bpf_program *p);
 int loader_map_fd(const struct loader *l, const char *name); /* one of the maps that all objects share */
 

@@ -28,6 +28,7 @@ static void *thread_run(void *arg)
 		t->work(t->of);
 		pthread_mutex_lock(&t->lock);
 		t->step = SIDE_DONE;
+		pthread_cond_signal(&t->changed); /* side_thread_wait() */
 	}
 	t->over = true;
 	pthread_cond_signal(&t->changed);
@@ -72,6 +73,26 @@ void side_thread_set(struct side_thread *t, enum side_step step)
 	pthread_mutex_unlock(&t->lock);
 }
 
+static struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = ns / SEC, .tv_nsec = ns % SEC };
+}
+
+/* By the clock that no one sets. */
+enum side_step side_thread_wait(struct side_thread *t, uint64_t ns)
+{
+	struct timespec until = timespec_of(clock_monotonic_ns() + ns);
+	enum side_step step;
+	int err = 0;
+
+	pthread_mutex_lock(&t->lock);
+	while (t->step == SIDE_ASKED && !err)
+		err = pthread_cond_clockwait(&t->changed, &t->lock, CLOCK_MONOTONIC, &until);
+	step = t->step;
+	pthread_mutex_unlock(&t->lock);
+	return step;
+}
+
 /* A thread cannot be ended in a call that does not return; it shares no lock with the collector while it is in one. */
 static void lateness_say(struct side_thread *t, bool at_work)
 {
@@ -110,9 +131,7 @@ bool side_thread_overdue(struct side_thread *t, uint64_t limit_ns)
 
 bool side_thread_end(struct side_thread *t)
 {
-	/* By the clock that no one sets. */
-	uint64_t until_ns = clock_monotonic_ns() + (t->late ? 0 : END_TIMEOUT_NS);
-	struct timespec until = { .tv_sec = until_ns / SEC, .tv_nsec = until_ns % SEC };
+	struct timespec until = timespec_of(clock_monotonic_ns() + (t->late ? 0 : END_TIMEOUT_NS));
 	bool over;
 	int err = 0;
 

@@ -33,6 +33,8 @@ struct side_thread {
 /* name: at most 15 characters, borrowed. The thread runs no signal handler. 0 or -errno. */
 int side_thread_start(struct side_thread *t, const char *name, void (*work)(void *of), void *of);
 enum side_step side_thread_step(struct side_thread *t);
+/* Waits until its work is done, so long at most. */
+enum side_step side_thread_wait(struct side_thread *t, uint64_t ns);
 /* SIDE_ASKED: begin the work; SIDE_IDLE: the result was taken. */
 void side_thread_set(struct side_thread *t, enum side_step step);
 /* The collector's turn: `take` gets what the thread was given for, of work that is done. 0: the thread is idle and the

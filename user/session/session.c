@@ -51,6 +51,7 @@
 #define START_SCAN_NS 1000000000ull
 #define WINDOW_NS 30000000ull /* a record reaches the collector within one loop; the rest covers a delay of its CPU */
 #define NEW_PROC_POLL_MS 5
+#define ATTACH_POLL_MS 5
 #define CRITICAL_BYTES (256u << 10)                /* process life: 6,000 forks and exits between two polls */
 #define REORDER_LIMIT ((8u << 20) - WIRE_SIZE_MAX) /* 50 ms of 2 M records/s */
 
@@ -239,6 +240,8 @@ static int attach_more(struct session *s)
 	uint64_t now_ns = clock_monotonic_ns();
 	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
 
+	if (loader_attach_waits(s->loader))
+		poll(NULL, 0, ATTACH_POLL_MS);
 	notify_turn(&s->notify, now_ns);
 	shares_turn(s->shares, now_ns);
 	if (!err)
@@ -511,8 +514,10 @@ static bool job_ended(const struct session *s)
 /* Timeout of poll() in ms, -1 none: short while there is work to do at once. */
 static int poll_timeout_ms(const struct session *s)
 {
-	if (s->more || session_targets_unattached(s->targets))
+	if (s->more)
 		return 0;
+	if (session_targets_unattached(s->targets))
+		return loader_attach_waits(s->loader) ? ATTACH_POLL_MS : 0;
 	return has_new_procs(s, clock_monotonic_ns()) ? NEW_PROC_POLL_MS : -1;
 }
 
