@@ -13,6 +13,7 @@ import tempfile
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
+import phases
 import rtr
 
 sys.path.insert(1, sys.path[0] + "/../../tools")
@@ -26,7 +27,6 @@ EXCUSED_MOST = 0.1
 RECORD_BUDGET, SHED, RANGES, GONE_NS = 15, 1, 6, 1_500_000_000
 WIRE_TORCH, TORCH_MARK = 8, 1
 BEGIN, END, BACKWARD, DDP_FORWARD = 1, 2, 3, 5
-PHASES = ("data_wait", "forward", "backward", "optimizer")
 
 job.need_root()
 rng, seed = job.seed()
@@ -82,34 +82,13 @@ def replayed(folder):
     return [line for line in map(json.loads, out.stdout.splitlines()) if "step" in line]
 
 
-def is_near(a_ns, b_ns):
-    return abs(a_ns - b_ns) <= 1_000_000 + b_ns // 100
-
-
 def rank_compare(truth, steps, from_start):
-    """How many phases were compared, and how many of them differ for a preemption. A step is the script's whose begin
-    is nearest."""
-    def nearest(s):
-        return min(range(len(truth)), key=lambda i: abs(s["begin_ns"] - truth[i]["begin_ns"]))
-
-    steps = {nearest(s): s for s in steps}
-    missing = [i for i in range(1 if from_start else min(steps, default=0), len(truth) - 1) if i not in steps]
-    job.check(steps and not missing, f"no such step was seen: {missing} of {len(truth)}")
-    n = collections.Counter()
-    for i, s in steps.items():
-        t = truth[i]
+    pairs = phases.steps_pair(truth, steps, from_start)
+    for t, s in pairs:
         job.check((t["kind"] == "training") == (s["backwards"] > 0), f"{t} is not {s}")
         job.check(s["forward_by"] == "mark" and s["backward_end"] == "return", f"seen by guesses: {s}")
-        for phase in PHASES:
-            n["compared"] += 1
-            if is_near(s[phase + "_ns"], t["phases"].get(phase, 0)):
-                continue
-            # a forward ends where the engine begins, which is a little behind the script's stamp
-            excused = t["preempted"].get(phase) or (phase == "forward" and t["preempted"].get("backward"))
-            n["preempted"] += 1
-            job.check(excused, f"{phase} of step {i}: {s[phase + '_ns'] / 1e6:.2f} ms, by the script "
-                      f"{t['phases'].get(phase, 0) / 1e6:.2f} ms: {s}")
-    return n
+    return phases.phases_compare(pairs, lambda t, phase: t["phases"].get(phase, 0),
+                                 lambda t, phase: t["preempted"].get(phase, False))
 
 
 def hits_per_step(stderr, n_steps):
@@ -144,12 +123,12 @@ def timeline_check(folder):
     job.check(not trace.errors and not left, f"the timeline is damaged: {trace.errors} {left}")
     spans = sorted((begin, end) for _, begin, end, name, depth in slices if name.startswith("step ") and depth == 0)
     for _, begin, end, name, depth in slices:
-        if name in PHASES:
+        if name in phases.PHASES:
             inside = [s for s in spans if s[0] <= begin and end <= s[1]]
             job.check(depth == 1 and inside, f"{name} at {begin} lies in no step")
     steps = replayed(folder)
     job.check(spans == sorted((s["begin_ns"], s["end_ns"]) for s in steps), "steps drawn are not those of replay")
-    for phase in PHASES:
+    for phase in phases.PHASES:
         total = sum(end - begin for _, begin, end, name, _ in slices if name == phase)
         job.check(total == sum(s[phase + "_ns"] for s in steps), f"{phase} is drawn with another length")
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * D state of the dataloader child while its rank is well, once for long (dstate-child) or shortly, now here and now
- * there, as slow storage has it (io). The child is one batch ahead, so the rank notices when it asks for the next, or
- * not at all when it has batches in memory (wait=0).
+ * The dataloader child while its rank is well: in D state, once for long (dstate-child) or shortly, now here and now
+ * there, as slow storage has it (io); or one of several that is slow over each batch (loader). The child is one batch
+ * ahead, so the rank notices when it asks for the next, or not at all when it has batches in memory (wait=0).
  */
 #include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/faults/block.h"
 #include "tools/simjob/job/injection.h"
+
+#include <stdio.h>
 
 static int check(const struct options *options, const struct injection *injection, struct reason *reason)
 {
@@ -89,4 +91,44 @@ const struct fault fault_io = {
 	.complete = io_complete,
 	.check = check,
 	.before_batch = storage_wait,
+};
+
+enum loader_how { LOADER_SLEEP, LOADER_BUSY };
+
+static int slow_worker(const struct rank *rank, const struct injection *injection)
+{
+	return injection->given & KEY_N ? injection->n : (int)(injection->draw % rank->options->workers);
+}
+
+static void worker_slow(struct rank *rank, const struct injection *injection)
+{
+	struct injection_state *state = injection_state(rank, injection);
+	uint64_t end_ns = clock_now_ns() + (uint64_t)(injection->ms * NSEC_PER_MSEC);
+	char facts[32];
+
+	if (injection->rank != rank->rank || rank->next_worker != slow_worker(rank, injection) ||
+	    rank->step < injection->step || rank->step >= injection->until_step)
+		return;
+	snprintf(facts, sizeof(facts), ",\"worker\":%d", rank->next_worker);
+	if (!state->begun)
+		injection_report_with(rank, injection, "begin", facts);
+	state->begun = true;
+	if (injection->how == LOADER_BUSY)
+		spin_until(end_ns);
+	else
+		sleep_until(end_ns);
+}
+
+static int loader_check(const struct options *options, const struct injection *injection, struct reason *reason)
+{
+	if (injection->given & KEY_N && injection->n >= options->workers)
+		return refuse(reason, "n=%d: workers are 0 to %d; give --workers", injection->n, options->workers - 1);
+	return check(options, injection, reason);
+}
+
+const struct fault fault_loader = {
+	.keys = KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_MS | KEY_N | KEY_HOW,
+	.how = WORDS("sleep", "busy"),
+	.check = loader_check,
+	.before_batch = worker_slow,
 };

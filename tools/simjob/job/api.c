@@ -20,6 +20,7 @@ struct symbol_slot {
 
 static const struct symbol_slot cuda_slots[] = { CUDA_CALLS(SLOT) };
 static const struct symbol_slot nccl_slots[] = { NCCL_CALLS(SLOT) };
+static const struct symbol_slot torch_slots[] = { TORCH_CALLS(SLOT) };
 
 #ifdef SIM_NCCL_LINKED
 #define LINKED(NAME) NAME,
@@ -95,6 +96,14 @@ void api_open(struct api *api, const char *nccl_path)
 		return;
 	library_path(path, sizeof(path), "libnccl.so.2");
 	nccl_open(api, nccl_path ? nccl_path : path);
+}
+
+void api_open_torch(struct api *api)
+{
+	char path[PATH_MAX];
+
+	library_path(path, sizeof(path), "libtorch_cpu.so");
+	symbols_read(api, library_open(path, RTLD_LOCAL), torch_slots, sizeof(torch_slots) / sizeof(torch_slots[0]));
 }
 
 void api_open_second(struct api *api, const struct api *first, const char *nccl_path)

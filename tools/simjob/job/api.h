@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two libraries as a rank sees them: opened when the training starts, as "import torch" does, so that neither the
+ * The libraries as a rank sees them: opened when the training starts, as "import torch" does, so that neither the
  * launcher nor the binary's headers know them. One line of the lists is one function.
  */
 #ifndef SIMJOB_API_H
@@ -9,6 +9,7 @@
 #include "tools/simjob/libcuda/cuda_abi.h"
 #include "tools/simjob/libcuda/cuda_sim.h"
 #include "tools/simjob/libnccl/nccl_abi.h"
+#include "tools/simjob/libtorch/torch_abi.h"
 
 #define CUDA_CALLS(_) \
 	_(cuInit) \
@@ -97,17 +98,29 @@
 	_(sim_net_fault) \
 	_(sim_net_thread)
 
+/* With --torch. */
+#define TORCH_CALLS(_) \
+	_(sim_torch_enter) \
+	_(sim_torch_leave) \
+	_(sim_torch_backward) \
+	_(sim_torch_ddp_forward) \
+	_(sim_torch_ddp_backward)
+
 #define DECLARE_CALL(NAME) __typeof__(NAME) *NAME;
 
 struct api {
 	CUDA_CALLS(DECLARE_CALL)
 	NCCL_CALLS(DECLARE_CALL)
+	TORCH_CALLS(DECLARE_CALL)
 };
 
-/* Opens both libraries next to the binary (@nccl_path: another libnccl). Exits with 1 and the reason on failure. */
+/* Opens the two libraries next to the binary (@nccl_path: another libnccl). Exits with 1 and the reason on failure. */
 void api_open(struct api *api, const char *nccl_path);
 /* The same with the libnccl at @nccl_path, a copy beside the first one; NULL: no other. */
 void api_open_second(struct api *api, const struct api *first, const char *nccl_path);
+
+/* Opens the libtorch next to the binary, too. */
+void api_open_torch(struct api *api);
 
 /* End the process with object and cause when a call failed. */
 void cuda_check(const struct api *api, CUresult result, const char *what);

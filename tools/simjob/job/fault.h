@@ -23,6 +23,9 @@ struct options;
 struct rank;
 struct store;
 
+/* Of a step; PART_OTHER is the rest. */
+enum step_part { PART_DATA_WAIT, PART_FORWARD, PART_BACKWARD, PART_OPTIMIZER, PART_OTHER };
+
 /* One bit a key, so that a set of keys is a number. */
 enum fault_key {
 	KEY_RANK = 1 << 0,
@@ -97,6 +100,9 @@ struct fault {
 	/* Around the last gradient operation of a step, before the loss is reduced. */
 	void (*before_last_bucket)(struct rank *rank, const struct injection *injection, const struct op_call *call);
 	void (*after_last_bucket)(struct rank *rank, const struct injection *injection, const struct op_call *call);
+
+	/* Once in each of these parts of a step, at its begin: the host may take its time. */
+	void (*in_part)(struct rank *rank, const struct injection *injection, enum step_part part);
 
 	/* In the dataloader child, which has a copy of the rank: before it makes the batch for rank->step. */
 	void (*before_batch)(struct rank *rank, const struct injection *injection);

@@ -107,3 +107,11 @@ void hooks_before_batch(struct rank *rank)
 	FOR_EACH_HOOKED(injection, rank, before_batch)
 	injection->fault->before_batch(rank, injection);
 }
+
+void hooks_in_part(struct rank *rank, enum step_part part)
+{
+	const struct injection *injection;
+
+	FOR_EACH_HOOKED(injection, rank, in_part)
+	injection->fault->in_part(rank, injection, part);
+}

@@ -44,6 +44,16 @@ int job_log_open(const char *path)
 	return log_open(path, 0);
 }
 
+void job_log_line_write(int fd, int rank, const char *text, int length)
+{
+	if (write(fd, text, length) == length)
+		return;
+	/* A log with holes would accuse the tracer of what it did not miss. */
+	fprintf(stderr, "simjob: rank %d cannot write its log: %s; free space or leave --log and --step-log out\n",
+		rank, strerror(errno));
+	exit(1);
+}
+
 void job_log_write(int fd, int rank, int pid, const struct job_log_line *line)
 {
 	char text[256], peer[16] = "null";
@@ -56,12 +66,7 @@ void job_log_write(int fd, int rank, int pid, const struct job_log_line *line)
 			  ",\"op\":\"%s\",\"count\":%zu,\"dtype\":\"%s\",\"peer\":%s,\"t_ns\":%" PRIu64 "%s}\n",
 			  rank, pid, line->comm_rank, line->comm_hash, line->seq, line->op, line->count,
 			  datatype_name(line->datatype), peer, line->t_ns, line->in_graph ? ",\"graph\":true" : "");
-	if (write(fd, text, length) != length) {
-		/* A log with holes would accuse the tracer of what it did not miss. */
-		fprintf(stderr, "simjob: rank %d cannot write its log: %s; free space or leave --log out\n", rank,
-			strerror(errno));
-		exit(1);
-	}
+	job_log_line_write(fd, rank, text, length);
 }
 
 void job_result_write(const char *path, int rank, int nr_steps, uint64_t result)

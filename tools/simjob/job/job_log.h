@@ -28,6 +28,8 @@ int job_log_create(const char *path);
 /* For one rank, appending. A file descriptor, or -errno. */
 int job_log_open(const char *path);
 void job_log_write(int fd, int rank, int pid, const struct job_log_line *line);
+/* A line of a log, whole. Ends the process on error. */
+void job_log_line_write(int fd, int rank, const char *text, int length);
 /* The line of a rank in the file of results, at its place in whatever order ranks end. Ends the process on error. */
 void job_result_write(const char *path, int rank, int nr_steps, uint64_t result);
 const char *datatype_name(ncclDataType_t datatype);

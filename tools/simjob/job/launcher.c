@@ -355,6 +355,7 @@ int launcher_main(const struct options *options, char **argv)
 	launcher.options = options;
 	launcher.began_ns = clock_now_ns();
 	file_create_or_exit(options->log_path);
+	file_create_or_exit(options->step_log_path);
 	file_create_or_exit(options->fault_log_path);
 	file_create_or_exit(options->result_path);
 	launcher.store = store_create(ids_needed(options), &launcher.store_fd);

@@ -28,6 +28,9 @@ enum option_key {
 	OPT_LINGER_SEC,
 	OPT_DATALOADER,
 	OPT_NO_DATALOADER,
+	OPT_WORKERS,
+	OPT_TORCH,
+	OPT_STEP_LOG,
 	OPT_SCRATCH,
 	OPT_SYNC,
 	OPT_GRAPH,
@@ -122,6 +125,11 @@ static const struct argp_option option_list[] = {
 	  "Time for which the others live on after a rank has died (default 0; 60 with a fault that ends a rank)", 0 },
 	{ "dataloader", OPT_DATALOADER, 0, 0, "Feed each rank from a child process (default)", 0 },
 	{ "no-dataloader", OPT_NO_DATALOADER, 0, 0, "Make batches in the rank itself", 0 },
+	{ "workers", OPT_WORKERS, "N", 0, "Child processes that feed each rank in turns (default 1)", 0 },
+	{ "torch", OPT_TORCH, 0, 0,
+	  "Map a stand-in for libtorch_cpu.so and call what PyTorch calls around the phases of a step", 0 },
+	{ "step-log", OPT_STEP_LOG, "FILE", 0,
+	  "Write one JSON line per rank and step: how long it was in each phase; implies --torch", 0 },
 	{ "scratch", OPT_SCRATCH, "DIR", 0,
 	  "Existing directory for checkpoints, and mount point of the frozen file system, in a mount namespace of "
 	  "the job's own (default /tmp and /mnt)",
@@ -253,6 +261,10 @@ static error_t parse_text_option(struct options *options, int key, char *arg)
 	switch (key) {
 	case OPT_LOG: options->log_path = arg; return 0;
 	case OPT_FAULT_LOG: options->fault_log_path = arg; return 0;
+	case OPT_STEP_LOG:
+		options->step_log_path = arg;
+		options->torch = true;
+		return 0;
 	case OPT_SCRATCH: options->scratch_dir = arg; return 0;
 	case OPT_JOB_ID: options->job_id = arg; return 0;
 	case OPT_NCCL_LIB: options->nccl_path = arg; return 0;
@@ -284,6 +296,7 @@ static error_t parse_flag_option(struct options *options, int key)
 	case OPT_EXTRA_OPS: options->extra_ops = true; return 0;
 	case OPT_DATALOADER:
 	case OPT_NO_DATALOADER: options->dataloader = key == OPT_DATALOADER; return 0;
+	case OPT_TORCH: options->torch = true; return 0;
 	case 'q': options->quiet = true; return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -300,6 +313,7 @@ static error_t parse_number_option(struct options *options, int key, char *arg)
 	case OPT_BUCKETS: options->buckets = integer_parse("buckets", arg, 1, 64); return 0;
 	case OPT_LAYERS: options->layers = integer_parse("layers", arg, 1, 256); return 0;
 	case OPT_MICROBATCHES: options->microbatches = integer_parse("microbatches", arg, 1, 256); return 0;
+	case OPT_WORKERS: options->workers = integer_parse("workers", arg, 1, MAX_WORKERS); return 0;
 	case OPT_POLL_HZ: options->poll_hz = number_parse("poll-hz", arg, 0.1, 1e5); return 0;
 	case OPT_WATCHDOG_SEC: options->watchdog_s = number_parse("watchdog-sec", arg, 0, 1e6); return 0;
 	case OPT_LIFE_SCALE: options->life_scale = number_parse("life-scale", arg, 0.001, 100); return 0;
@@ -344,6 +358,10 @@ static void processes_check(struct options *options)
 			    options->ranks_per_process, options->nr_ranks);
 	if (options->netns || options->graph || options->net)
 		usage_error("--ranks-per-process %d: not with --netns, --net or --graph; leave these out",
+			    options->ranks_per_process);
+	if (options->torch)
+		usage_error("--ranks-per-process %d: PyTorch has a process for each rank; leave --torch and --step-log "
+			    "out",
 			    options->ranks_per_process);
 	if (options->threads == THREADS_ONE && options->nccl_path2)
 		usage_error("--threads=one: a group is of one libnccl; leave --nccl-lib2 out");
@@ -458,7 +476,8 @@ void options_parse(struct options *options, int argc, char **argv)
 				     .linger_s = -1,
 				     .poll_hz = 10,
 				     .life_scale = 1,
-				     .dataloader = true };
+				     .dataloader = true,
+				     .workers = 1 };
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, options);
 	free((void *)argp.options);

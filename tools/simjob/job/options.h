@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #define MAX_RANKS 256
+#define MAX_WORKERS 16
 
 enum sync_mode {
 	SYNC_NAN_CHECK, /* the host waits for the gradients before they are communicated, and again for the loss */
@@ -52,9 +53,11 @@ struct options {
 	const char *netns; /* prefix of the ranks' network namespaces; NULL: the launcher's */
 	bool expandable_segments;
 	bool dataloader;
+	int workers; /* of the dataloader */
+	bool torch;  /* marks the phases of its steps, as PyTorch does */
 	bool quiet;
-	const char *log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path, *nccl_path2, *rank_exe, *result_path,
-		*start_path;
+	const char *log_path, *step_log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path, *nccl_path2,
+		*rank_exe, *result_path, *start_path;
 	const char *life;  /* names of its phases; "" all of them, NULL: no life */
 	double life_scale; /* of how long they take */
 	struct injection injections[MAX_INJECTIONS];

@@ -126,9 +126,12 @@ static void rank_set_up(struct rank *rank, const struct options *options)
 	rank->position = layout_position(options, rank->rank);
 	rank_resume(rank);
 	log_open_or_exit(options->log_path, &rank->log_fd);
+	log_open_or_exit(options->step_log_path, &rank->step_log.fd);
 	log_open_or_exit(options->fault_log_path, &rank->fault_log_fd);
 	if (options->ranks_per_process == 1 || options->threads == THREADS_ONE)
 		prctl(PR_SET_NAME, "pt_main_thread");
+	if (options->torch)
+		api_open_torch(&rank->api);
 	api_open(&rank->api, options->nccl_path);
 	api_open_second(&rank->second_api, &rank->api, options->nccl_path2);
 	start_wait(options->start_path);

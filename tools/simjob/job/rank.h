@@ -96,6 +96,21 @@ struct injection_state {
 	uint64_t begun_ns;
 };
 
+#define NR_STEP_PARTS (PART_OTHER + 1)
+
+struct step_stamp {
+	uint64_t ns;         /* 0: none */
+	long before, behind; /* how often the thread had lost its CPU, on both sides of the clock */
+};
+
+struct step_log { /* of the step at hand; see parts.c */
+	int fd;   /* -1: none is asked for */
+	uint64_t step_ns, part_ns[NR_STEP_PARTS];
+	bool is_preempted[NR_STEP_PARTS]; /* a stamp of it may be late */
+	int nr_backwards;
+	struct step_stamp begin, forward, forward_end; /* of the part at hand; of a forward without its backward */
+};
+
 struct rank {
 	const struct options *options;
 	struct api api;
@@ -121,8 +136,11 @@ struct rank {
 	struct step_graph *capturing;
 	bool launching; /* a graph: the operations at hand are in it */
 	struct watchdog watchdog;
-	int batch_fd; /* -1: no dataloader */
-	int loader_pid;
+	int batch_fds[MAX_WORKERS]; /* of the dataloader's children, which take turns; -1: no dataloader */
+	int loader_pids[MAX_WORKERS];
+	int next_worker; /* whose batch is next; in a child: which it is */
+	struct step_log step_log;
+	struct sim_range *range; /* that is open; with --torch */
 	char *batch;
 	uint64_t loader_start_ns; /* the dataloader's next child takes so long to begin */
 	int generation;           /* elastic restarts so far */
@@ -235,6 +253,16 @@ void dataloader_start(struct rank *rank);
 void dataloader_next(struct rank *rank);
 void dataloader_stop(struct rank *rank);
 
+/*
+ * parts.c: a part of the step lies between part_begin() and part_end(), but for those that are called: the backward,
+ * in which the engine runs @run, and the optimizer's zero_grad().
+ */
+bool parts_are_marked(const struct rank *rank);
+void part_begin(struct rank *rank, enum step_part part);
+void part_end(struct rank *rank, enum step_part part);
+void gradients_zero(struct rank *rank, void (*zero)(struct rank *rank));
+void backward_call(struct rank *rank, void (*run)(struct rank *rank));
+
 /* An operation that is about to be called; @call may be changed. */
 struct op_place {
 	struct job_comm *comm;
@@ -251,6 +279,7 @@ bool hooks_before_op(struct rank *rank, struct job_comm *comm, struct op_call *c
 void hooks_before_last_bucket(struct rank *rank, const struct op_call *call);
 void hooks_after_last_bucket(struct rank *rank, const struct op_call *call);
 void hooks_before_batch(struct rank *rank);
+void hooks_in_part(struct rank *rank, enum step_part part);
 
 /* fault_log.c */
 /* "begin" or "end", on stderr and in the fault log. @place: the operation at hand, or NULL. */

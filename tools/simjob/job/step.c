@@ -113,12 +113,19 @@ static void layers_run(struct rank *rank, double layer_ns, int first_graph)
 
 void forward_run(struct rank *rank)
 {
+	part_begin(rank, PART_FORWARD);
 	layers_run(rank, layer_forward_ns(rank), 0);
+	part_end(rank, PART_FORWARD);
+}
+
+static void layers_run_back(struct rank *rank)
+{
+	layers_run(rank, 2 * layer_forward_ns(rank), rank->options->layers);
 }
 
 static void backward_run(struct rank *rank)
 {
-	layers_run(rank, 2 * layer_forward_ns(rank), rank->options->layers);
+	backward_call(rank, layers_run_back);
 }
 
 /* From pinned memory, as a dataloader with pin_memory gives it. */
@@ -246,21 +253,33 @@ static void loss_read(struct rank *rank)
 	compute_synchronize(rank);
 }
 
+static void gradients_clear(struct rank *rank)
+{
+	cuda_check(&rank->api, rank->api.cuMemsetD8Async(rank->buffer, 0, GRADIENT_BYTES, rank->compute),
+		   "cuMemsetD8Async");
+}
+
+static void optimizer_run(struct rank *rank)
+{
+	part_begin(rank, PART_OPTIMIZER);
+	compute_launch(rank, rank->options->step_ms * NSEC_PER_MSEC * OPTIMIZER_SHARE);
+	part_end(rank, PART_OPTIMIZER);
+}
+
 /* All of a step that is the GPU's: what --graph step makes one graph of, in which the host cannot check gradients. */
 static void gpu_step_run(struct rank *rank, double unused)
 {
 	const struct options *options = rank->options;
 
 	(void)unused;
-	cuda_check(&rank->api, rank->api.cuMemsetD8Async(rank->buffer, 0, GRADIENT_BYTES, rank->compute),
-		   "cuMemsetD8Async");
+	gradients_zero(rank, gradients_clear);
 	pipeline_run(rank);
 	/* Megatron's check_for_nan_in_grad: no rank reduces a gradient that it has not seen to be finite. */
 	if (options->sync == SYNC_NAN_CHECK && !rank->capturing)
 		compute_synchronize(rank);
 	if (rank->dp.comm)
 		buckets_run(rank, options->zero ? OP_REDUCE_SCATTER : OP_ALL_REDUCE);
-	compute_launch(rank, options->step_ms * NSEC_PER_MSEC * OPTIMIZER_SHARE);
+	optimizer_run(rank);
 	if (rank->dp.comm && options->zero)
 		buckets_run(rank, OP_ALL_GATHER);
 }
@@ -291,6 +310,7 @@ static void step_finish(struct rank *rank)
 
 	if (res != CUDA_ERROR_NOT_READY)
 		cuda_check(&rank->api, res, "cuStreamQuery");
+	hooks_in_part(rank, PART_OTHER);
 	loss_read(rank);
 	if (rank->step % LOG_STEPS == LOG_STEPS - 1)
 		scalars_exchange(rank);

@@ -204,7 +204,7 @@ static size_t text_find_in(const struct image *m, const Elf64_Phdr *p, const cha
 	size_t n = 0, left = p->p_filesz;
 
 	while (at && n < NAMES_MAX && (at = memmem(at, left, text, len))) {
-		if (at > begin && !at[-1])
+		if (at == begin || !at[-1])
 			to[n++] = p->p_vaddr + (at - begin);
 		at++;
 		left = p->p_filesz - (at - begin);

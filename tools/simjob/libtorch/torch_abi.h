@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a training loop has of PyTorch, for C: each function goes through the function of libtorch that the real one
+ * goes through, by its mangled name. See torch.c.
+ */
+#ifndef SIM_TORCH_ABI_H
+#define SIM_TORCH_ABI_H
+
+struct sim_range;
+
+/* record_function(name).__enter__(); the range ends with sim_torch_leave(). Ranges nest. */
+struct sim_range *sim_torch_enter(const char *name);
+void sim_torch_leave(struct sim_range *range);
+/* loss.backward(): the engine runs @graph, with DDP's gradients reduced at its end. */
+void sim_torch_backward(void (*graph)(void *), void *arg);
+/* DistributedDataParallel goes into its module's forward, and is out of it. */
+void sim_torch_ddp_forward(void);
+void sim_torch_ddp_backward(void);
+
+#endif
