@@ -77,7 +77,8 @@ ALLOWED = {
     "tools/simjob/libcuda": ["tools/simjob/libnvml"],
     "tools/simjob/libnccl": ["tools/simjob/libcuda"],
     "tools/simjob/libcublaslt": ["tools/simjob/libcuda"],
-    "tools/simjob/job": ["tools/simjob/libcuda", "tools/simjob/libnccl"],
+    "tools/simjob/libtorch": [],
+    "tools/simjob/job": ["tools/simjob/libcuda", "tools/simjob/libnccl", "tools/simjob/libtorch"],
     "tools/simjob/life": ["tools/simjob/faults", "tools/simjob/job", "tools/simjob/libcuda", "tools/simjob/libnccl"],
     "tools/simjob/faults": ["tools/simjob/job", "tools/simjob/libcuda", "tools/simjob/libnccl", "tools/simjob/libnvml"],
 }
@@ -105,11 +106,11 @@ def test_files(tree):
 
 def allowed(source, target):
     rule = re.sub("^tracers/[^/]+/wire$", "tracers/*/wire", source)
-    while rule not in ALLOWED:
+    while rule and rule not in ALLOWED:
         rule = os.path.dirname(rule)
     if target == source or target in NOT_FOR.get(rule, []):
         return target == source
-    return any(fnmatch.fnmatch(target, a) for a in ALLOWED[rule])
+    return any(fnmatch.fnmatch(target, a) for a in ALLOWED.get(rule, []))
 
 
 def circles(graph):

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * See launcher.h. A rank dies with the launcher (PR_SET_PDEATHSIG), a rank that stopped itself is continued after its
- * injection's time, and the first rank that dies takes the others along, at once or after --linger-sec.
+ * The launcher: stands for torchrun. A rank dies with the launcher (PR_SET_PDEATHSIG), a rank that stopped itself is
+ * continued after its injection's time, and the first rank that dies takes the others along, at once or after
+ * --linger-sec.
  */
-#include "tools/simjob/job/launcher.h"
+#include "tools/simjob/job/options.h"
 
 #include "tools/simjob/job/injection.h"
 #include "tools/simjob/job/job_log.h"

@@ -3,7 +3,6 @@
  * simjob: a simulated distributed training job. One binary, two roles: the launcher starts it again, with the same
  * arguments and torchrun's environment, once per rank.
  */
-#include "tools/simjob/job/launcher.h"
 #include "tools/simjob/job/rank.h"
 
 #include <stdlib.h>

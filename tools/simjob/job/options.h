@@ -67,4 +67,8 @@ struct options {
 /* Does not return on a usage error: prints object, cause and remedy and exits with 2. */
 void options_parse(struct options *options, int argc, char **argv);
 
+/* launcher.c stands for torchrun: starts the ranks, passes signals on, waits, sums up. The process's exit status: 0
+ * when all ranks exited with 0, else 1. */
+int launcher_main(const struct options *options, char **argv);
+
 #endif

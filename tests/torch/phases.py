@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Phases of steps as ranktrace saw them, held against what the job itself wrote down."""
 import collections
+import sys
 
+sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 
 PHASES = ("data_wait", "forward", "backward", "optimizer")
@@ -36,5 +38,6 @@ def phases_compare(pairs, phase_ns, is_preempted):
             # a forward ends where the engine begins, which is a little behind the job's stamp
             excused = is_preempted(truth, phase) or (phase == "forward" and is_preempted(truth, "backward"))
             n["preempted"] += 1
-            job.check(excused, f"{phase}: {s[phase + '_ns'] / 1e6:.2f} ms, by the job {own_ns / 1e6:.2f} ms: {s}, {truth}")
+            job.check(excused, f"{phase}: {s[phase + '_ns'] / 1e6:.2f} ms, by the job {own_ns / 1e6:.2f} ms: {s}, "
+                      f"{truth}")
     return n
