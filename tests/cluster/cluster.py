@@ -48,6 +48,12 @@ class Process:
         with open(self.log) as f:
             return text in f.read()
 
+    def said_last(self, text, other):
+        """It did, and not the other since."""
+        with open(self.log) as f:
+            words = f.read()
+        return words.rfind(text) > words.rfind(other)
+
     def send(self, number):
         self.process.send_signal(number)
 
@@ -66,16 +72,18 @@ class Process:
 class Cluster:
     """ranks hosts with a rank and an agent each; the last host of the switch is the server's and the hubs'."""
 
-    def __init__(self, ranks, sim_args=(), hubs=1, config="", client=()):
+    def __init__(self, ranks, sim_args=(), hubs=1, config="", client=(), servers=1):
         self.dir = tempfile.mkdtemp(prefix="ranktrace-cluster-")
         job.dirs.append(self.dir)
         self.ranks, self.client, self.processes, self.incidents = ranks, list(client), [], []
         self.config = config
         self.hosts = Hosts(ranks + 1)
-        self.url = f"nats://{self.hosts.address(ranks)}:{PORT}"
+        self.url = ",".join(f"nats://{self.hosts.address(ranks)}:{PORT + i}" for i in range(servers))
         self.at = self.hosts.names[ranks]
         try:
-            self.server_start()
+            self.servers = [None] * servers
+            for i in range(servers):
+                self.server_start(i)
             self.hubs = [self.hub_start(i) for i in range(hubs)]
             wait("a hub makes the streams", lambda: any(h.said("follows the reports") for h in self.hubs))
             self.follower = Process(self, "incidents", self.ours("incidents", "--follow", "--json", "--all"),
@@ -95,10 +103,18 @@ class Cluster:
     def ours(self, *words):
         return [job.RANKTRACE, *words[:1], "--nats", self.url, *self.client, *words[1:]]
 
-    def server_start(self):
-        with open(f"{self.dir}/nats.conf", "w") as f:
-            f.write(f"port: {PORT}\njetstream {{ store_dir: \"{self.dir}/js\" }}\n{self.config}")
-        self.server = Process(self, "nats", ["nats-server", "-c", f"{self.dir}/nats.conf"])
+    def server_start(self, i=0):
+        """The i-th one, anew with what it has on its disk."""
+        folder, address, n = f"{self.dir}/server{i}", self.hosts.address(self.ranks), len(self.servers)
+        os.makedirs(folder, exist_ok=True)
+        config = f"listen: {address}:{PORT + i}\njetstream {{ store_dir: \"{folder}/js\" }}\n{self.config}"
+        if n > 1:
+            others = ", ".join(f"\"nats://{address}:{PORT + 2000 + k}\"" for k in range(n))
+            config += (f"http: \"{address}:{PORT + 4000 + i}\"\nserver_name: server{i}\ncluster {{ name: ranktrace, "
+                       f"listen: {address}:{PORT + 2000 + i}, routes: [{others}] }}\n")
+        with open(f"{folder}/nats.conf", "w") as f:
+            f.write(config)
+        self.servers[i] = Process(self, f"nats{i}", ["nats-server", "-c", f"{folder}/nats.conf"])
 
     def hub_start(self, i):
         return Process(self, f"hub{i}", self.ours("hub"))
@@ -114,6 +130,20 @@ class Cluster:
     def ranks_begun(self):
         pids = {o["rank"]: o["pid"] for o in job.lines(self.ops)}
         return pids if len(pids) == self.ranks else None
+
+    def bus_cut(self, i, cut):
+        """Host i and the servers lose each other; the job's ranks do not."""
+        subprocess.run(["ip", "-n", self.hosts.names[i], "route", "add" if cut else "del", "blackhole",
+                        f"{self.hosts.address(self.ranks)}/32"], check=True)
+
+    def reports_server(self):
+        """The server that has the stream of reports in its memory."""
+        for i, s in enumerate(self.servers):
+            url = f"http://{self.hosts.address(self.ranks)}:{PORT + 4000 + i}/jsz?streams=1&config=1"
+            code = f"import sys, urllib.request as u; sys.exit(b'RANKTRACE_REPORTS' not in u.urlopen({url!r}).read())"
+            if s.process.poll() is None and not self.start([sys.executable, "-c", code]).wait(20):
+                return i
+        return None
 
     def host_name(self, i):
         return f"node-{i}"
@@ -148,7 +178,8 @@ class Cluster:
 
     def words(self):
         text = "\n".join(json.dumps(i) for i in self.incidents[-8:])
-        return text + "".join(f"\n{p.name}: {open(p.log).read()[-1500:]}" for p in self.processes if p.name != "nats")
+        ours = [p for p in self.processes if not p.name.startswith("nats")]
+        return text + "".join(f"\n{p.name}: {open(p.log).read()[-1500:]}" for p in ours)
 
     def owner(self):
         """The hub that has the job: by its last word."""

@@ -258,6 +258,7 @@ int bus_nats_open(const struct bus_cfg *cfg, struct bus **ret, char *error, size
 		return lib ? -ENOMEM : -ENOTSUP;
 	b->base.class = &nats_class;
 	b->lib = lib;
+	b->owns_streams = cfg->owns_streams;
 	snprintf(error, error_size, "out of memory");
 	err = connection_open(b, cfg, error, error_size);
 	if (!err && cfg->owns_streams)

@@ -13,6 +13,7 @@
 	X(jsCtx_Destroy) X(jsMsgMetaData_Destroy) X(jsOptions_Init) X(jsPubAck_Destroy) \
 	X(jsPubOptions_Init) X(jsStreamConfig_Init) X(jsSubOptions_Init) X(js_AddStream) \
 	X(js_CreateKeyValue) X(js_GetLastMsg) X(js_KeyValue) X(js_Publish) X(js_SubscribeSync) \
+	X(jsConsumerInfo_Destroy) X(jsStreamInfo_Destroy) X(js_DeleteStream) X(js_GetStreamInfo) \
 	X(kvConfig_Init) X(kvEntry_Destroy) X(kvEntry_Revision) X(kvEntry_Value) X(kvEntry_ValueLen) \
 	X(kvStore_Create) X(kvStore_Destroy) X(kvStore_Get) X(kvStore_Update) X(natsConnection_Connect) \
 	X(natsConnection_Destroy) X(natsConnection_JetStream) X(natsConnection_Status) X(natsMsg_Destroy) \
@@ -23,7 +24,8 @@
 	X(natsOptions_SetName) X(natsOptions_SetPingInterval) X(natsOptions_SetReconnectBufSize) \
 	X(natsOptions_SetReconnectWait) X(natsOptions_SetRetryOnFailedConnect) X(natsOptions_SetSecure) \
 	X(natsOptions_SetServers) X(natsOptions_SetTimeout) X(natsOptions_SetUserCredentialsFromFiles) \
-	X(natsStatus_GetText) X(natsSubscription_Destroy) X(natsSubscription_NextMsg) \
+	X(natsStatus_GetText) X(natsSubscription_Destroy) X(natsSubscription_GetConsumerInfo) \
+	X(natsSubscription_NextMsg) \
 	X(natsSubscription_SetPendingLimits) X(nats_GetLastError)
 /* clang-format on */
 

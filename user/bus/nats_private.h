@@ -18,7 +18,9 @@ struct nats_bus {
 	const struct nats_library *lib;
 	natsConnection *connection;
 	jsCtx *js;
-	kvStore *leases; /* of a hub */
+	kvStore *leases;        /* of a hub */
+	bool owns_streams;      /* it is a hub's */
+	uint64_t no_reports_ns; /* since then the stream of reports does not answer; 0: it does */
 };
 
 /* -ESTALE, -ETIMEDOUT, -ENOTCONN and so on. */

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "bus/nats_private.h"
 
 #define SEC INT64_C(1000000000)
@@ -19,6 +21,9 @@
 #define INCIDENTS_OF_JOB 100000 /* what a hub that takes a job over may have to read */
 #define REPLICAS 3
 #define CONNECT_TRIES 20 /* of BUS_WAIT_MS / 4: a server that starts at the same time */
+#define REMAKE_NS \
+	8000000000ull          /* gone for so long, reports are kept by another server: they are in the memory of one */
+#define QUIET_NS 3000000000ull /* then a cursor without messages asks whether the server still knows it */
 #define MESSAGES_WAITING 100000
 #define BYTES_WAITING (256 << 20)
 
@@ -114,8 +119,41 @@ int nats_streams_make(struct nats_bus *b, const struct bus_cfg *cfg, char *error
 struct bus_cursor {
 	struct nats_bus *b;
 	natsSubscription *sub;
-	natsMsg *msg; /* of the last call */
+	natsMsg *msg;      /* of the last call */
+	uint64_t heard_ns; /* the last message, or that it is known */
 };
+
+/* Does the stream of reports answer? */
+static bool reports_answer(struct nats_bus *b)
+{
+	jsStreamInfo *info = NULL;
+	jsErrCode code = 0;
+	natsStatus s = b->lib->js_GetStreamInfo(&info, b->js, NATS_REPORTS, NULL, &code);
+
+	b->lib->jsStreamInfo_Destroy(info);
+	return !s;
+}
+
+/* Its server is gone, the others are there: what it had is lost, and what comes is not to be. */
+static void reports_tend(struct nats_bus *b)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	jsErrCode code = 0;
+
+	if (b->lib->natsConnection_Status(b->connection) != NATS_CONN_STATUS_CONNECTED || reports_answer(b)) {
+		b->no_reports_ns = 0;
+		return;
+	}
+	if (!b->no_reports_ns)
+		b->no_reports_ns = now_ns;
+	if (now_ns - b->no_reports_ns < REMAKE_NS)
+		return;
+	log_warn("the server that has the reports is gone for %llu s: their stream is begun anew",
+		 REMAKE_NS / 1000000000ull);
+	b->lib->js_DeleteStream(b->js, NATS_REPORTS, NULL, &code);
+	stream_make(b, BUS_REPORTS);
+	b->no_reports_ns = 0;
+}
 
 int nats_follow(struct bus *base, enum bus_stream stream, const char *token, uint64_t from, int past_s,
 		struct bus_cursor **ret)
@@ -140,8 +178,11 @@ int nats_follow(struct bus *base, enum bus_stream stream, const char *token, uin
 	s = b->lib->js_SubscribeSync(&c->sub, b->js, subject, NULL, &o, &code);
 	if (s) {
 		free(c);
+		if (stream == BUS_REPORTS && b->owns_streams)
+			reports_tend(b);
 		return nats_errno(s, code);
 	}
+	c->heard_ns = clock_monotonic_ns();
 	b->lib->natsSubscription_SetPendingLimits(c->sub, MESSAGES_WAITING, BYTES_WAITING);
 	*ret = c;
 	return 0;
@@ -165,6 +206,22 @@ static int message_read(struct bus_cursor *c, struct bus_message *ret)
 	return 1;
 }
 
+/* A consumer is in one server's memory: where that started again, nothing would ever come, and nothing says so. */
+static int cursor_check(struct bus_cursor *c)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	jsConsumerInfo *info = NULL;
+	jsErrCode code = 0;
+	natsStatus s;
+
+	if (now_ns - c->heard_ns < QUIET_NS)
+		return 0;
+	s = c->b->lib->natsSubscription_GetConsumerInfo(&info, c->sub, NULL, &code);
+	c->b->lib->jsConsumerInfo_Destroy(info);
+	c->heard_ns = now_ns;
+	return s ? nats_errno(s, code) : 0;
+}
+
 int nats_fetch(struct bus_cursor *c, int wait_ms, struct bus_message *ret)
 {
 	const struct nats_library *lib = c->b->lib;
@@ -174,7 +231,8 @@ int nats_fetch(struct bus_cursor *c, int wait_ms, struct bus_message *ret)
 	c->msg = NULL;
 	s = lib->natsSubscription_NextMsg(&c->msg, c->sub, wait_ms);
 	if (s == NATS_TIMEOUT)
-		return 0;
+		return cursor_check(c);
+	c->heard_ns = clock_monotonic_ns();
 	if (s == NATS_SLOW_CONSUMER || s == NATS_MISMATCH) /* what it passed over is lost to us; it goes on */
 		return 0;
 	return s ? nats_errno(s, 0) : message_read(c, ret);

@@ -5,9 +5,13 @@
  */
 #include "cluster/report.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "finding.h"
+#include "model/gpu.h"
 
 /* --- memory of one message: behind the root, which is the first that is asked for --- */
 
@@ -110,12 +114,42 @@ static bool process_fits(const Cluster__Process *p)
 	return true;
 }
 
+static bool subject_fits(const Cluster__Subject *s)
+{
+	const char *texts[] = { s->type, s->device, s->address, s->netdev, s->a, s->b };
+
+	return texts_fit(texts, sizeof(texts) / sizeof(texts[0])) && s->n_pids <= 2 && s->n_ranks == s->n_pids &&
+	       rank_fits(s->rank, -1);
+}
+
+static bool evidence_fits(const Cluster__Finding *f)
+{
+	for (size_t i = 0; i < f->n_evidence; i++) {
+		const Cluster__Evidence *e = f->evidence[i];
+
+		if (!e->name || !text_fits(e->name) || !text_fits(e->text) || (e->has_number && !isfinite(e->number)))
+			return false;
+	}
+	return f->n_evidence <= FINDING_EVIDENCE_MAX;
+}
+
 static bool finding_fits(const Cluster__Finding *f)
 {
-	const char *texts[] = { f->id, f->kind, f->hang_class, f->cause, f->severity, f->caused_by, f->summary };
+	const char *texts[] = { f->id, f->kind, f->hang_class, f->cause, f->severity, f->caused_by, f->summary, f->op };
 
+	for (size_t i = 0; i < f->n_ranks; i++)
+		if (!rank_fits(f->ranks[i], -1))
+			return false;
 	return f->id && *f->id && f->kind && texts_fit(texts, sizeof(texts) / sizeof(texts[0])) &&
-	       f->since_age_ns <= REPORT_AGE_MAX_NS && f->confidence_percent <= 100;
+	       f->since_age_ns <= REPORT_AGE_MAX_NS && f->confidence_percent <= 100 &&
+	       f->n_ranks <= FINDING_RANKS_MAX && f->n_pids == f->n_ranks && f->n_ranks_all <= REPORT_RANKS_MAX &&
+	       rank_fits(f->peer, -1) && (!f->subject || subject_fits(f->subject)) && evidence_fits(f);
+}
+
+static bool gpu_fits(const Cluster__Gpu *g)
+{
+	return text_fits(g->uuid) && text_fits(g->name) && g->sampled_age_ns <= REPORT_AGE_MAX_NS &&
+	       g->window_ns <= REPORT_AGE_MAX_NS && g->index < GPUS_MAX && g->n_pids <= GPU_PIDS_MAX;
 }
 
 static bool report_fits(const Cluster__NodeReport *r)
@@ -129,7 +163,7 @@ static bool report_fits(const Cluster__NodeReport *r)
 		if (!process_fits(r->processes[i]))
 			return false;
 	for (size_t i = 0; i < r->n_gpus; i++)
-		if (!text_fits(r->gpus[i]->uuid) || r->gpus[i]->sampled_age_ns > REPORT_AGE_MAX_NS)
+		if (!gpu_fits(r->gpus[i]))
 			return false;
 	for (size_t i = 0; i < r->n_findings; i++)
 		if (!finding_fits(r->findings[i]))

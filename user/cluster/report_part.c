@@ -4,12 +4,9 @@
  */
 #include "cluster/report_part.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "detect/gpu/gpu_role.h"
-#include "sink/incident_text.h"
 
 #define BLOCK_BYTES (2u << 20)
 #define GPU_SINCE_NS 4000000000ull
@@ -116,6 +113,30 @@ static Cluster__Gpu__Class class_of(enum gpu_role role)
 	}
 }
 
+static void gpu_sample_put(Cluster__Gpu *to, const struct gpu_sample *s)
+{
+	to->has_window_ns = s->window_ns != 0;
+	to->window_ns = s->window_ns;
+	to->sm_bp = s->sm_bp;
+	to->tensor_bp = s->tensor_bp;
+	to->dram_bp = s->dram_bp;
+	to->occupancy_bp = s->occupancy_bp;
+	to->power_mw = s->power_mw;
+	to->temperature_c = s->temperature_c;
+	to->sm_clock_mhz = s->sm_clock_mhz;
+	to->mem_clock_mhz = s->mem_clock_mhz;
+	to->slowdown = s->slowdown;
+	to->has_sm_bp = s->sm_bp != GPU_NO_VALUE;
+	to->has_tensor_bp = s->tensor_bp != GPU_NO_VALUE;
+	to->has_dram_bp = s->dram_bp != GPU_NO_VALUE;
+	to->has_occupancy_bp = s->occupancy_bp != GPU_NO_VALUE;
+	to->has_power_mw = s->power_mw != GPU_NO_VALUE;
+	to->has_temperature_c = s->temperature_c != GPU_NO_VALUE;
+	to->has_sm_clock_mhz = s->sm_clock_mhz != GPU_NO_VALUE;
+	to->has_mem_clock_mhz = s->mem_clock_mhz != GPU_NO_VALUE;
+	to->has_slowdown = s->slowdown != 0;
+}
+
 Cluster__Gpu *report_gpu(struct report_block *b, const struct gpu *g, uint64_t now_ns)
 {
 	static const Cluster__Gpu none = CLUSTER__GPU__INIT;
@@ -130,47 +151,16 @@ Cluster__Gpu *report_gpu(struct report_block *b, const struct gpu *g, uint64_t n
 	to->index = g->device.index;
 	to->has_pci = g->device.pci != GPU_PCI_NONE;
 	to->pci = g->device.pci;
+	to->has_n_gpus = 1;
+	to->n_gpus = g->device.n_gpus;
+	to->name = report_text(g->name);
 	to->uuid = report_text(g->uuid);
 	to->class_ = class_of(gpu_activity_since(g, since_ns, now_ns).role);
 	to->has_sampled_age_ns = newest != NULL;
 	to->sampled_age_ns = newest ? report_age(now_ns, newest->ts_ns) : 0;
+	if (newest)
+		gpu_sample_put(to, &newest->s);
 	to->n_pids = g->procs.n < GPU_PIDS_MAX ? g->procs.n : GPU_PIDS_MAX;
 	to->pids = (uint32_t *)g->procs.pids;
 	return to;
-}
-
-/* --- findings --- */
-
-Cluster__Finding *report_finding(struct report_block *b, const struct finding *f, uint64_t now_ns)
-{
-	static const Cluster__Finding none = CLUSTER__FINDING__INIT;
-	Cluster__Finding *to = report_alloc(b, sizeof(*to));
-
-	if (!to)
-		return NULL;
-	*to = none;
-	to->kind = (char *)finding_kind_name(f->kind);
-	to->hang_class = report_text(hang_class_name(f->class));
-	to->cause = report_text(cause_name(f->cause));
-	to->severity = (char *)severity_name(f->severity);
-	to->n_ranks = to->n_pids = f->n_ranks;
-	to->ranks = (int32_t *)f->ranks;
-	to->pids = (uint32_t *)f->pids;
-	to->has_comm = f->comm != 0;
-	to->comm = f->comm;
-	to->has_seq = f->has_op;
-	to->seq = f->seq;
-	to->has_since_age_ns = to->has_confidence_percent = 1;
-	to->since_age_ns = report_age(now_ns, f->since_ns);
-	to->confidence_percent = (uint32_t)(f->confidence * 100 + 0.5);
-	return to;
-}
-
-void report_summary(const struct incident *i, char *to, size_t size)
-{
-	struct text t = { 0 };
-
-	incident_text_sentence(&t, i);
-	snprintf(to, size, "%s", t.data ? t.data : "");
-	free(t.data);
 }

@@ -27,8 +27,9 @@ void *report_list(struct report_block *b, size_t n); /* of n pointers */
 Cluster__Process *report_process(struct report_block *b, const struct proc *p, const struct event_proc *who,
 				 const struct model *m);
 Cluster__Gpu *report_gpu(struct report_block *b, const struct gpu *g, uint64_t now_ns);
+/* report_finding.c */
 Cluster__Finding *report_finding(struct report_block *b, const struct finding *f, uint64_t now_ns);
-void report_summary(const struct incident *i, char *to, size_t size);
+void report_summary(const struct incident *i, char *to, size_t size); /* one sentence */
 
 /* report_thread.c: into p->threads */
 void report_threads(struct report_block *b, const struct proc *p, Cluster__Process *to, uint64_t now_ns);

@@ -162,63 +162,97 @@ static void all_print(const struct incidents_args *a, struct shown **all)
 	}
 }
 
-/* What the logs hold, then what comes. */
-static int logs_read(const struct incidents_args *a, struct bus_cursor *c, struct bus *b)
-{
-	struct shown *all = NULL;
-	bool past = true;
-	int err = 0;
+struct reading {
+	const struct incidents_args *args;
+	struct bus *bus;
+	const char *token; /* of the job; NULL: all */
+	struct bus_cursor *cursor;
+	struct shown *all;
+	bool past;     /* what the logs hold comes first */
+	uint64_t last; /* entry that was read */
+};
 
-	while (!err && !stop && (past || a->follow)) {
-		struct bus_message msg;
-		struct log_entry e;
-		int n = b->class->fetch(c, FETCH_MS, &msg);
-
-		err = n < 0 ? n : 0;
-		if (n == 1 && log_entry_parse(msg.data, msg.len, &e) && e.is_incident) {
-			if (past)
-				err = shown_note(&all, &e);
-			else
-				shown_print(a, e.line);
-			log_entry_free(&e);
-		}
-		if (past && (n == 0 || (n == 1 && !msg.n_behind))) {
-			past = false;
-			all_print(a, &all);
-		}
-	}
-	all_print(a, &all);
-	return err;
-}
-
-/* The connection is made in the background; and who follows waits for the first hub. */
-static int log_follow(const struct incidents_args *a, struct bus *b, const char *token, struct bus_cursor **ret)
+/* The connection is made in the background; and who follows waits for the first hub. Again after a cut, behind the last
+ * entry. */
+static int log_follow(struct reading *r)
 {
 	int err = -ENOTCONN;
 
-	for (int i = 0; err && !stop && (i < CONNECT_TRIES || (a->follow && err == -ENOENT)); i++) {
+	for (int i = 0; err && !stop && (i < CONNECT_TRIES || r->args->follow); i++) {
 		if (i)
 			usleep(BUS_WAIT_MS * 1000 / 4);
-		err = b->class->follow(b, BUS_INCIDENTS, token, 0, PAST_S, ret);
-		if (err == -ENOENT && !a->follow)
+		err = r->bus->class->follow(r->bus, BUS_INCIDENTS, r->token, r->last ? r->last + 1 : 0, PAST_S,
+					    &r->cursor);
+		if (err == -EACCES || err == -ENOMEM || (err == -ENOENT && !r->args->follow))
 			break;
 	}
 	return err;
 }
 
+static int entry_take(struct reading *r, const struct bus_message *msg)
+{
+	struct log_entry e;
+	int err = 0;
+
+	r->last = msg->seq;
+	if (log_entry_parse(msg->data, msg->len, &e) && e.is_incident) {
+		if (r->past)
+			err = shown_note(&r->all, &e);
+		else
+			shown_print(r->args, e.line);
+	}
+	log_entry_free(&e);
+	return err;
+}
+
+/* A cut: who follows waits until the bus is there again. */
+static int log_again(struct reading *r, int err)
+{
+	if (!r->args->follow)
+		return err;
+	log_warn("reading incidents: %s; waiting for the bus", strerror(-err));
+	r->bus->class->cursor_free(r->cursor);
+	r->cursor = NULL;
+	err = log_follow(r);
+	return stop ? 0 : err;
+}
+
+/* What the logs hold, then what comes. */
+static int logs_read(struct reading *r)
+{
+	int err = 0;
+
+	r->past = true;
+	while (!err && !stop && (r->past || r->args->follow)) {
+		struct bus_message msg;
+		int n = r->bus->class->fetch(r->cursor, FETCH_MS, &msg);
+
+		if (n < 0)
+			err = log_again(r, n);
+		else if (n)
+			err = entry_take(r, &msg);
+		if (r->past && (n == 0 || (n == 1 && !msg.n_behind))) {
+			r->past = false;
+			all_print(r->args, &r->all);
+		}
+	}
+	all_print(r->args, &r->all);
+	return err;
+}
+
 static int incidents_show(const struct incidents_args *a, struct bus *b)
 {
-	struct bus_cursor *c = NULL;
 	char token[BUS_TOKEN_MAX];
+	struct reading r = { .args = a, .bus = b, .token = a->job ? token : NULL };
 	int err;
 
 	if (a->job)
 		bus_token(a->job, token);
-	err = log_follow(a, b, a->job ? token : NULL, &c);
+	err = log_follow(&r);
 	if (!err)
-		err = logs_read(a, c, b);
-	if (c)
-		b->class->cursor_free(c);
+		err = logs_read(&r);
+	if (r.cursor)
+		b->class->cursor_free(r.cursor);
 	if (err)
 		log_error("reading incidents: %s; does a hub run, and may this account read?",
 			  err == -ENOTCONN ? "no connection"

@@ -20,6 +20,7 @@ static const struct detector *const table[] = {
 
 struct detectors {
 	void *state[N_DETECTORS];
+	struct outside_judge outside;
 };
 
 struct detectors *detectors_new(void)
@@ -48,15 +49,24 @@ void detectors_free(struct detectors *d)
 	free(d);
 }
 
+void detectors_set_outside(struct detectors *d, const struct outside_judge *j)
+{
+	d->outside = *j;
+}
+
 int detectors_tick(struct detectors *d, const struct model *m, struct finding_list *found)
 {
-	int err = 0, one;
+	const struct outside_judge *o = &d->outside;
+	int err, one;
 
 	found->n = 0;
+	err = o->before ? o->before(o->of, m, found) : 0;
 	for (size_t i = 0; i < N_DETECTORS; i++) {
 		one = table[i]->tick(d->state[i], m, found);
 		err = err ? err : one;
 	}
+	if (o->behind && !err)
+		err = o->behind(o->of, m, found);
 	severities_judge(found, m->now_ns);
 	return err;
 }

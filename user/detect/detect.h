@@ -31,10 +31,19 @@ struct detector {
 #include "detect/detectors.def"
 #undef DETECTOR
 
+/* What others found, and these detectors cannot see: `before` adds what may be a cause, `behind` what none of them
+ * reports. Each 0 or -ENOMEM. */
+struct outside_judge {
+	void *of;
+	int (*before)(void *of, const struct model *m, struct finding_list *found);
+	int (*behind)(void *of, const struct model *m, struct finding_list *found);
+};
+
 /* All detectors with their memory. */
 struct detectors;
 struct detectors *detectors_new(void);
 void detectors_free(struct detectors *d);
+void detectors_set_outside(struct detectors *d, const struct outside_judge *j); /* copied; none at first */
 /* One tick: clears `found`, runs every detector. 0 or -ENOMEM. */
 int detectors_tick(struct detectors *d, const struct model *m, struct finding_list *found);
 /* What they learnt of pauses; changes with every tick. */

@@ -99,7 +99,7 @@ static int jobs_feed(struct hub *h, const struct host *host, const Cluster__Node
 	}
 	for (struct hub_job *j = h->jobs; j && !err; j = j->next)
 		if (j->report_ns != h->now_ns && fed_knows(&j->fed, host))
-			err = report_feed(&j->fed, j->pipeline, host, r, j->name);
+			err = hub_job_other_report(j, host, r);
 	return err;
 }
 

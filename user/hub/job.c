@@ -45,6 +45,7 @@ static int start_feed(struct hub_job *j, const Cluster__NodeReport *limits, uint
 
 static bool parts_make(struct hub_job *j, const char *name, const char *hub)
 {
+	struct outside_judge outside = node_findings_judge(&j->node_findings);
 	struct sink *s;
 
 	j->name = strdup(name);
@@ -54,6 +55,8 @@ static bool parts_make(struct hub_job *j, const char *name, const char *hub)
 		free(s);
 		s = NULL;
 	}
+	if (s)
+		pipeline_set_outside(j->pipeline, &outside);
 	bus_token(name, j->lease.token);
 	memcpy(j->log.token, j->lease.token, sizeof(j->log.token));
 	snprintf(j->log.hub, sizeof(j->log.hub), "%s", hub);
@@ -83,14 +86,22 @@ void hub_job_free(struct hub_job *j)
 	job_incidents_free(j);
 	incident_log_free(&j->log);
 	fed_free(&j->fed);
+	node_findings_free(&j->node_findings);
 	free(j->name);
 	free(j);
+}
+
+int hub_job_other_report(struct hub_job *j, const struct host *h, const Cluster__NodeReport *r)
+{
+	int err = report_feed(&j->fed, j->pipeline, h, r, j->name);
+
+	return err ? err : node_findings_take(&j->node_findings, h, r, j->name);
 }
 
 int hub_job_report(struct hub_job *j, const struct host *h, const Cluster__NodeReport *r, uint64_t now_ns)
 {
 	j->report_ns = now_ns;
-	return report_feed(&j->fed, j->pipeline, h, r, j->name);
+	return hub_job_other_report(j, h, r);
 }
 
 /* --- ticks --- */

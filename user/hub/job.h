@@ -8,6 +8,7 @@
 
 #include "hub/incident_log.h"
 #include "hub/lease.h"
+#include "hub/node_findings.h"
 #include "hub/report_records.h"
 
 #define JOB_TICK_NS 500000000ull /* of the detectors, on the hub's axis */
@@ -19,6 +20,7 @@ struct hub_job {
 	struct bus *bus;
 	struct pipeline *pipeline;
 	struct fed fed;
+	struct node_findings node_findings;
 	struct lease lease;
 	struct incident_log log;
 	struct job_incident *incidents; /* that are open, and those that are to be written as closed */
@@ -35,6 +37,8 @@ void hub_job_free(struct hub_job *j);
 
 /* Each of these 0 or -ENOMEM. `now_ns`: on the hub's axis. */
 int hub_job_report(struct hub_job *j, const struct host *h, const Cluster__NodeReport *r, uint64_t now_ns);
+/* A report of a host that it knows, which says nothing of it any more. */
+int hub_job_other_report(struct hub_job *j, const struct host *h, const Cluster__NodeReport *r);
 int hub_job_ticks(struct hub_job *j, const struct hosts *hosts, uint64_t now_ns);
 /* Lease, and what is still to be written; `mono_ns`: this hub's clock. */
 void hub_job_turn(struct hub_job *j, uint64_t mono_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * record_feed.h - shared by report_records.c (processes, communicators) and thread_records.c.
+ * record_feed.h - shared by report_records.c (processes, communicators), thread_records.c and gpu_records.c.
  */
 #ifndef RANKTRACE_HUB_RECORD_FEED_H
 #define RANKTRACE_HUB_RECORD_FEED_H
@@ -10,6 +10,7 @@
 #include "hub/hosts.h"
 #include "pipeline/pipeline.h"
 #include "record.h"
+#include "schemas/collector.h"
 
 struct feed_to { /* where one report goes */
 	struct pipeline *pipeline;
@@ -33,5 +34,7 @@ static inline uint64_t feed_time(const struct feed_to *to, uint64_t age_ns)
 
 /* thread_records.c. `fed`: what was given of threads, by host and thread. 0 or -ENOMEM. */
 int threads_feed(struct keyed_table *fed, const struct feed_to *to, const Cluster__Process *p);
+/* gpu_records.c. `fed`: what was given of GPUs, by host and index. 0 or -ENOMEM. */
+int gpu_feed(struct keyed_table *fed, const struct feed_to *to, const Cluster__Gpu *g);
 
 #endif

@@ -39,6 +39,7 @@ void fed_free(struct fed *f)
 	keyed_free(&f->procs);
 	keyed_free(&f->threads);
 	keyed_free(&f->nodes);
+	keyed_free(&f->gpus);
 }
 
 bool fed_knows(const struct fed *f, const struct host *h)
@@ -240,6 +241,26 @@ static bool is_of(const Cluster__Process *p, const char *job)
 	return !strcmp(p->job ? p->job : "", job);
 }
 
+/* Some process of this job computes on it. */
+static bool gpu_is_of(const Cluster__Gpu *g, const Cluster__NodeReport *r, const char *job)
+{
+	for (size_t i = 0; i < r->n_processes; i++)
+		for (size_t k = 0; k < g->n_pids && is_of(r->processes[i], job); k++)
+			if (g->pids[k] == r->processes[i]->pid)
+				return true;
+	return false;
+}
+
+static int gpus_feed(struct fed *f, const struct feed_to *to, const Cluster__NodeReport *r, const char *job)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < r->n_gpus && !err; i++)
+		if (gpu_is_of(r->gpus[i], r, job))
+			err = gpu_feed(&f->gpus, to, r->gpus[i]);
+	return err;
+}
+
 /* Its agent lists it no more, though it has room: it is gone, and how is not known. */
 static int absent_feed(const struct fed *f, struct pipeline *p, struct fed_proc *fed)
 {
@@ -300,6 +321,7 @@ int report_feed(struct fed *f, struct pipeline *p, const struct host *h, const C
 		fed->nth = n->nth + 1;
 		err = process_feed(f, &to, one, fed, r);
 	}
+	err = err ? err : gpus_feed(f, &to, r, job);
 	if (err)
 		return err;
 	n->nth++;

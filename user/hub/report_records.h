@@ -12,7 +12,7 @@
 #include "pipeline/pipeline.h"
 
 struct fed { /* what a pipeline was given of all hosts; zeroed at first */
-	struct keyed_table procs, threads, nodes;
+	struct keyed_table procs, threads, nodes, gpus;
 };
 
 void fed_free(struct fed *f);

@@ -277,6 +277,11 @@ static int event_feed(struct pipeline *p, struct event *e)
 	return e->kind == EV_TICK ? tick(p) : 0;
 }
 
+void pipeline_set_outside(struct pipeline *p, const struct outside_judge *j)
+{
+	detectors_set_outside(p->detectors, j);
+}
+
 void pipeline_set_tap(struct pipeline *p, void (*tap)(void *to, const struct wire_hdr *rec, struct pipeline *p),
 		      void *to)
 {

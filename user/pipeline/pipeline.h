@@ -48,6 +48,9 @@ void pipeline_set_output_rules(struct pipeline *p, const struct output_rules *ru
 /* Other rules while records come. A file that was to take its name at the end takes it now where others follow it. */
 void pipeline_change_output_rules(struct pipeline *p, const struct output_rules *rules);
 
+/* Findings that come from elsewhere than the records: of a hub, what nodes found. Copied. */
+void pipeline_set_outside(struct pipeline *p, const struct outside_judge *j);
+
 /* Each record also goes to `tap`, before the model takes it; NULL: stop. Borrows `to`. From the first record on, or the
  * state that it is given is not whole. */
 void pipeline_set_tap(struct pipeline *p, void (*tap)(void *to, const struct wire_hdr *rec, struct pipeline *p),

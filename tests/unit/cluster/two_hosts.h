@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * two_hosts.h - a job of four ranks on two hosts, as two hubs hear of it by reports, second by second, and the log that
+ * the hubs write. Included by one test file each.
+ */
+#ifndef RANKTRACE_TESTS_TWO_HOSTS_H
+#define RANKTRACE_TESTS_TWO_HOSTS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "hub/job.h"
+#include "tests/unit/cluster/memory_bus.h"
+
+#define MSEC 1000000ull
+#define SEC 1000000000ull
+#define WALL (1790000000ull * SEC)
+
+enum { HOSTS = 2, PER_HOST = 2, RANKS = HOSTS * PER_HOST, WORLD = 0xa0 };
+
+static struct hub { /* two of them, given the same */
+	struct hosts hosts;
+	struct hub_job *job;
+	bool stopped; /* it does nothing, as after SIGSTOP */
+} hubs[2];
+
+static uint64_t now;            /* since the beginning */
+static uint64_t entered[RANKS]; /* collectives, and since when so many */
+static uint64_t since[RANKS];
+static bool reports[HOSTS];  /* its agent lives */
+static bool is_there[RANKS]; /* its process does */
+static uint64_t sequence[HOSTS];
+static Cluster__Finding *findings[HOSTS][4]; /* what its node holds */
+static size_t n_findings[HOSTS];
+static Cluster__Gpu *gpus[HOSTS][PER_HOST];
+static size_t n_gpus[HOSTS];
+
+/* --- what an agent says: the clocks of the hosts differ by a day --- */
+
+static uint64_t host_clock(int host)
+{
+	return now + (host ? 86400 : 100) * SEC;
+}
+
+static void rank_fill(int rank, uint64_t clock_ns, Cluster__Process *p, Cluster__Member *mb, Cluster__Thread *t,
+		      uint64_t *counters)
+{
+	*p = (Cluster__Process)CLUSTER__PROCESS__INIT;
+	*mb = (Cluster__Member)CLUSTER__MEMBER__INIT;
+	*t = (Cluster__Thread)CLUSTER__THREAD__INIT;
+	p->pid = 100 + rank;
+	p->start_ns = clock_ns - now;
+	p->rank = rank;
+	p->world_size = RANKS;
+	p->job = (char *)"train";
+	mb->addr = 0x1000;
+	mb->hash = WORLD;
+	mb->rank = rank;
+	mb->nranks = RANKS;
+	counters[4] = entered[rank];
+	mb->counters = counters;
+	mb->n_counters = 5;
+	mb->has_addr = mb->has_hash = mb->has_rank = mb->has_nranks = mb->has_sampled_age_ns = mb->has_same_age_ns = 1;
+	mb->sampled_age_ns = 100 * MSEC;
+	mb->same_age_ns = now - since[rank] > 100 * MSEC ? now - since[rank] : 100 * MSEC;
+	t->tid = p->pid;
+	t->state = 3;
+	t->has_seen_age_ns = t->has_at_age_ns = 1;
+	t->seen_age_ns = t->at_age_ns = 100 * MSEC;
+	t->state_age_ns = now - since[rank] + 50 * MSEC;
+	t->wchan = (char *)"futex_wait_queue";
+}
+
+static size_t report_write(int host, void *to)
+{
+	Cluster__NodeReport r = CLUSTER__NODE_REPORT__INIT;
+	Cluster__Process procs[PER_HOST], *list[PER_HOST];
+	Cluster__Member members[PER_HOST], *member_list[PER_HOST];
+	Cluster__Thread threads[PER_HOST], *thread_list[PER_HOST];
+	uint64_t counters[PER_HOST][5] = { { 0 } };
+
+	r.has_version = r.has_agent = r.has_sequence = r.has_now_ns = 1;
+	r.version = REPORT_VERSION;
+	r.host = (char *)(host ? "node-b" : "node-a");
+	r.boot_id = (char *)"boot";
+	r.agent = 1;
+	r.sequence = ++sequence[host];
+	r.now_ns = host_clock(host);
+	r.processes = list;
+	r.findings = findings[host];
+	r.n_findings = n_findings[host];
+	r.gpus = gpus[host];
+	r.n_gpus = n_gpus[host];
+	for (int i = 0; i < PER_HOST; i++) {
+		rank_fill(host * PER_HOST + i, r.now_ns, &procs[i], &members[i], &threads[i], counters[i]);
+		procs[i].has_pid = procs[i].has_start_ns = procs[i].has_rank = procs[i].has_world_size = 1;
+		threads[i].has_tid = threads[i].has_state = threads[i].has_state_age_ns = 1;
+		member_list[i] = &members[i];
+		thread_list[i] = &threads[i];
+		procs[i].comms = &member_list[i];
+		procs[i].threads = &thread_list[i];
+		procs[i].n_comms = procs[i].n_threads = 1;
+		if (is_there[host * PER_HOST + i])
+			list[r.n_processes++] = &procs[i];
+	}
+	return report_pack(&r, to);
+}
+
+/* --- hubs --- */
+
+static void hub_take(struct hub *h, int which, const void *data, size_t len, const char *token)
+{
+	Cluster__NodeReport *r;
+	struct host_message_id id;
+	struct host *host;
+
+	assert_int_equal(report_unpack(data, len, &r), REPORT_GOOD);
+	id = (struct host_message_id){ token, r->host, r->boot_id, r->agent, r->sequence, r->now_ns, WALL + now };
+	assert_int_equal(hosts_take(&h->hosts, &id, &host), HOST_NEW);
+	if (!h->job)
+		h->job = hub_job_new("train", which ? "b" : "a", &memory_bus.base, r, WALL + now);
+	assert_non_null(h->job);
+	assert_int_equal(hub_job_report(h->job, host, r, WALL + now), 0);
+	report_free(r);
+}
+
+static void hub_turn(struct hub *h)
+{
+	assert_int_equal(hub_job_ticks(h->job, &h->hosts, WALL + now), 0);
+	hub_job_turn(h->job, now + SEC);
+}
+
+/* A second of the cluster. `moving`: ranks [0, moving) go on. */
+static void second(int moving)
+{
+	static char bytes[REPORT_BYTES_MAX];
+
+	for (int r = 0; r < moving; r++) {
+		entered[r] += 10;
+		since[r] = now + 800 * MSEC;
+	}
+	now += SEC;
+	for (int host = 0; host < HOSTS; host++) {
+		size_t len = reports[host] ? report_write(host, bytes) : 0;
+
+		for (int i = 0; i < 2 && len; i++)
+			if (!hubs[i].stopped)
+				hub_take(&hubs[i], i, bytes, len, host ? "node-b" : "node-a");
+	}
+	for (int i = 0; i < 2; i++)
+		if (!hubs[i].stopped)
+			hub_turn(&hubs[i]);
+}
+
+static void seconds(int n, int moving)
+{
+	while (n--)
+		second(moving);
+}
+
+/* Rank 3 does not come any more: all others enter the next one, and wait. */
+static void rank_3_sleeps(void)
+{
+	for (int r = 0; r < 3; r++) {
+		entered[r]++;
+		since[r] = now;
+	}
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	memory_bus_begin();
+	memset(hubs, 0, sizeof(hubs));
+	memset(sequence, 0, sizeof(sequence));
+	memset(entered, 0, sizeof(entered));
+	memset(n_findings, 0, sizeof(n_findings));
+	memset(n_gpus, 0, sizeof(n_gpus));
+	now = 10 * SEC;
+	for (int r = 0; r < RANKS; r++) {
+		since[r] = now;
+		is_there[r] = true;
+	}
+	for (int h = 0; h < HOSTS; h++)
+		reports[h] = true;
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		hub_job_free(hubs[i].job);
+		hosts_free(&hubs[i].hosts);
+	}
+	memory_bus_end();
+	return 0;
+}
+
+/* --- the log --- */
+
+/* The last word on the n-th incident (by its id); NULL: there are fewer. */
+static cJSON *incident_nth(int n)
+{
+	char ids[16][FINDING_ID_MAX];
+	cJSON *last[16] = { NULL }, *found = NULL;
+	int n_ids = 0, k;
+
+	for (uint64_t i = 0; i < memory_bus.n_log; i++) {
+		struct log_entry e;
+
+		assert_true(log_entry_parse(memory_bus.log[i], strlen(memory_bus.log[i]), &e));
+		for (k = 0; e.is_incident && k < n_ids && strcmp(ids[k], e.id); k++)
+			;
+		if (e.is_incident) {
+			n_ids += k == n_ids;
+			memcpy(ids[k], e.id, FINDING_ID_MAX);
+			cJSON_Delete(last[k]);
+			last[k] = cJSON_Parse(e.line);
+		}
+		log_entry_free(&e);
+	}
+	for (k = 0; k < n_ids; k++)
+		if (k == n)
+			found = last[k];
+		else
+			cJSON_Delete(last[k]);
+	return found;
+}
+
+static const char *text_of(const cJSON *o, const char *name)
+{
+	const cJSON *item = cJSON_GetObjectItem(o, name);
+
+	return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+static void assert_no_more(int n)
+{
+	cJSON *o = incident_nth(n);
+
+	if (o)
+		fail_msg("one more: %s %s", text_of(o, "kind"), text_of(o, "summary"));
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+#endif

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * node_findings.c - see node_findings.h. What a node says of waiting is taken only where it rests on calls, which no
+ * report has, and where the hub says nothing of it. What begins on several hosts at once is one event: the later ones
+ * are consequences of the first.
+ */
+#include "hub/node_findings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+#define FORGET_NS 600000000000ull  /* a host that is silent for so long */
+#define TOGETHER_NS 30000000000ull /* that begin so close to each other are one event */
+
+struct held {
+	uint32_t host;
+	uint64_t heard_ns; /* its report was made then */
+	uint64_t alike;    /* equal for findings that say the same of different hosts */
+	struct finding f;
+	struct held *next; /* in order of appearance, by host */
+};
+
+void node_findings_free(struct node_findings *n)
+{
+	struct held *t;
+
+	while ((t = n->all)) {
+		n->all = t->next;
+		free(t);
+	}
+	intern_free(n->texts);
+	n->texts = NULL;
+}
+
+/* --- names back to numbers; one past the last: not known --- */
+
+static int number_of(const char *name, int n, const char *(*name_of)(int number))
+{
+	int i = 0;
+
+	while (name && i < n && strcmp(name_of(i), name))
+		i++;
+	return name ? i : n;
+}
+
+static const char *kind_named(int number)
+{
+	return finding_kind_name((enum finding_kind)number);
+}
+
+static const char *class_named(int number)
+{
+	return hang_class_name((enum hang_class)number);
+}
+
+static const char *cause_named(int number)
+{
+	return cause_name((enum finding_cause)number);
+}
+
+static const char *op_named(int number)
+{
+	return op_kind_name((enum op_kind)number);
+}
+
+static const char *subject_named(int number)
+{
+	return subject_type_name((enum subject_type)number);
+}
+
+static const char *evidence_named(int number)
+{
+	return evidence_name((enum evidence_id)number);
+}
+
+/* --- which --- */
+
+/* Of the host, not of waiting; or a call that differs from another's: causes. */
+static bool is_cause(enum finding_kind kind)
+{
+	switch (kind) {
+	case FINDING_D_STATE:
+	case FINDING_CPU_STARVED:
+	case FINDING_IO_STALL:
+	case FINDING_XID:
+	case FINDING_GPU_HEALTH:
+	case FINDING_LINK:
+	case FINDING_MISMATCH: return true;
+	default: return false;
+	}
+}
+
+static bool rests_on_calls(const struct finding *f)
+{
+	if (f->kind == FINDING_STRAGGLER)
+		return true;
+	return f->kind == FINDING_HANG &&
+	       (f->class == HANG_DEADLOCK || f->class == HANG_P2P_UNMATCHED || f->class == HANG_INIT);
+}
+
+static const Cluster__Process *process_of(const Cluster__NodeReport *r, uint32_t pid)
+{
+	for (size_t i = 0; i < r->n_processes; i++)
+		if (r->processes[i]->pid == pid)
+			return r->processes[i];
+	return NULL;
+}
+
+static bool is_process_of(const Cluster__Process *p, const char *job)
+{
+	return !strcmp(p->job ? p->job : "", job);
+}
+
+static bool has_process_of(const Cluster__NodeReport *r, const char *job)
+{
+	for (size_t i = 0; i < r->n_processes; i++)
+		if (is_process_of(r->processes[i], job))
+			return true;
+	return false;
+}
+
+/* What names no process, or one that is not listed, as a data loader, may be any job's of that host. */
+static bool is_of_job(const Cluster__NodeReport *r, const Cluster__Finding *f, const char *job)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < f->n_pids; i++) {
+		const Cluster__Process *p = process_of(r, f->pids[i]);
+
+		if (p && is_process_of(p, job))
+			return true;
+		any |= p != NULL;
+	}
+	return !any && has_process_of(r, job);
+}
+
+/* --- in --- */
+
+struct reading {
+	struct node_findings *n;
+	const struct host *host;
+	const Cluster__NodeReport *r;
+	int err;
+};
+
+static const char *text_kept(const struct reading *rd, const char *text)
+{
+	return text && *text ? intern(rd->n->texts, text) : NULL;
+}
+
+static uint64_t key_of(const struct host *h, const char *id)
+{
+	uint64_t key = hash_text(hash_mix(47, h->number), id);
+
+	return key ? key : 1;
+}
+
+static struct subject subject_read(const struct reading *rd, const Cluster__Finding *f)
+{
+	struct subject s = subject_node(rd->host->number);
+	const Cluster__Subject *from = f->subject;
+	int type = from ? number_of(from->type, SUBJECT_TYPE_MAX, subject_named) : SUBJECT_TYPE_MAX;
+
+	if (type == SUBJECT_TYPE_MAX || type == SUBJECT_NONE)
+		return s;
+	s.type = (enum subject_type)type;
+	s.rank = from->rank;
+	s.proc = from->pid ? proc_key(rd->host->number, from->pid) : 0;
+	s.tid = from->tid;
+	s.set = s.type == SUBJECT_RANKS ? key_of(rd->host, f->id) : 0;
+	s.gpu = from->has_gpu ? from->gpu : SUBJECT_NO_GPU;
+	s.pci = from->has_pci ? from->pci : GPU_PCI_NONE;
+	s.device = text_kept(rd, from->device);
+	s.address = text_kept(rd, from->address);
+	s.netdev = text_kept(rd, from->netdev);
+	s.port = from->port;
+	s.a = text_kept(rd, from->a);
+	s.b = text_kept(rd, from->b);
+	s.comm = from->comm;
+	s.parent = from->parent;
+	for (size_t i = 0; i < from->n_pids; i++) {
+		s.procs[i] = from->pids[i] ? proc_key(rd->host->number, from->pids[i]) : 0;
+		s.ranks[i] = from->ranks[i];
+	}
+	if (s.type == SUBJECT_JOB)
+		s.job = s.job_name = "";
+	return s;
+}
+
+static void evidence_read(const struct reading *rd, const Cluster__Finding *from, struct finding *f)
+{
+	for (size_t i = 0; i < from->n_evidence; i++) {
+		const Cluster__Evidence *e = from->evidence[i];
+		int id = number_of(e->name, EVIDENCE_ID_MAX, evidence_named);
+
+		if (id == EVIDENCE_ID_MAX)
+			continue;
+		if (e->text && evidence_is_text((enum evidence_id)id))
+			finding_note_text(f, (enum evidence_id)id, text_kept(rd, e->text));
+		else if (e->has_number && !evidence_is_text((enum evidence_id)id))
+			finding_note(f, (enum evidence_id)id, e->number);
+	}
+}
+
+static void operation_read(const Cluster__Finding *from, struct finding *f)
+{
+	int op = number_of(from->op, OP_KIND_MAX, op_named);
+
+	f->comm = from->comm;
+	f->has_op = from->has_seq && op != OP_KIND_MAX;
+	f->op = f->has_op ? (enum op_kind)op : 0;
+	f->seq = from->seq;
+	f->peer = from->peer;
+}
+
+/* False: of a kind, class or cause that this hub does not know. */
+static bool names_read(const Cluster__Finding *from, struct finding *f)
+{
+	int kind = number_of(from->kind, FINDING_KIND_MAX, kind_named);
+	int class = number_of(from->hang_class ? from->hang_class : "", HANG_CLASS_MAX, class_named);
+	int cause = number_of(from->cause ? from->cause : "", CAUSE_MAX, cause_named);
+
+	if (kind == FINDING_KIND_MAX || class == HANG_CLASS_MAX || cause == CAUSE_MAX)
+		return false;
+	f->kind = (enum finding_kind)kind;
+	f->class = (enum hang_class) class;
+	f->cause = (enum finding_cause)cause;
+	return true;
+}
+
+static void ranks_read(const struct reading *rd, const Cluster__Finding *from, struct finding *f)
+{
+	for (size_t i = 0; i < from->n_ranks; i++)
+		finding_add_rank(f, from->ranks[i], from->pids[i] ? proc_key(rd->host->number, from->pids[i]) : 0);
+	if (from->has_n_ranks_all && (int)from->n_ranks_all > f->n_ranks)
+		f->n_ranks_all = (int)from->n_ranks_all;
+	f->node = rd->host->number;
+}
+
+/* The same mismatch is seen by every node of its communicator. */
+static uint64_t alike_of(const struct finding *f)
+{
+	uint64_t h = hash_mix(hash_mix(hash_mix(0, f->kind), f->class), f->cause);
+
+	if (f->kind == FINDING_MISMATCH || f->kind == FINDING_HANG)
+		h = hash_mix(hash_mix(h, f->comm), f->seq);
+	if (f->kind == FINDING_XID)
+		h = hash_mix(h, (uint64_t)finding_number(f, EVIDENCE_XID));
+	return h;
+}
+
+static struct held *held_read(struct reading *rd, const Cluster__Finding *from)
+{
+	struct finding f = { .peer = -1, .node = rd->host->number };
+	struct held *t;
+
+	if (!names_read(from, &f) || (!is_cause(f.kind) && !rests_on_calls(&f)))
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t) {
+		rd->err = -ENOMEM;
+		return NULL;
+	}
+	f.key = key_of(rd->host, from->id);
+	f.caused_by_key = from->caused_by ? key_of(rd->host, from->caused_by) : 0;
+	f.since_ns = host_time(rd->host, from->since_age_ns < rd->r->now_ns ? rd->r->now_ns - from->since_age_ns : 1);
+	f.confidence = from->confidence_percent / 100.0;
+	operation_read(from, &f);
+	ranks_read(rd, from, &f);
+	f.subject = subject_read(rd, from);
+	evidence_read(rd, from, &f);
+	*t = (struct held){ .host = rd->host->number, .heard_ns = rd->host->at_ns, .alike = alike_of(&f), .f = f };
+	return t;
+}
+
+static struct held **host_clear(struct node_findings *n, uint32_t host)
+{
+	struct held **at = &n->all, *t;
+
+	while ((t = *at)) {
+		if (t->host != host) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		free(t);
+	}
+	return at;
+}
+
+int node_findings_take(struct node_findings *n, const struct host *h, const Cluster__NodeReport *r, const char *job)
+{
+	struct reading rd = { .n = n, .host = h, .r = r };
+	struct held **end;
+
+	if (!n->all && !r->n_findings)
+		return 0;
+	if (!n->texts && !(n->texts = intern_new()))
+		return -ENOMEM;
+	end = host_clear(n, h->number);
+	for (size_t i = 0; i < r->n_findings && !rd.err; i++) {
+		struct held *t = is_of_job(r, r->findings[i], job) ? held_read(&rd, r->findings[i]) : NULL;
+
+		if (!t)
+			continue;
+		*end = t;
+		end = &t->next;
+	}
+	return rd.err;
+}
+
+/* --- out --- */
+
+static bool holds(const struct held *t, const struct model *m)
+{
+	return m->now_ns < t->heard_ns + FORGET_NS;
+}
+
+static bool is_earlier(const struct held *a, const struct held *b)
+{
+	return a->f.since_ns < b->f.since_ns || (a->f.since_ns == b->f.since_ns && a->host < b->host);
+}
+
+/* The first that says the same, and began at most so long before; NULL: it is the first itself. */
+static const struct held *first_alike(const struct node_findings *n, const struct held *t, const struct model *m)
+{
+	const struct held *first = NULL;
+
+	for (const struct held *o = n->all; o; o = o->next)
+		if (o->host != t->host && o->alike == t->alike && holds(o, m) && is_earlier(o, t) &&
+		    t->f.since_ns - o->f.since_ns < TOGETHER_NS && (!first || is_earlier(o, first)))
+			first = o;
+	return first;
+}
+
+static bool key_is_held(const struct node_findings *n, uint64_t key)
+{
+	for (const struct held *o = n->all; o; o = o->next)
+		if (o->f.key == key)
+			return true;
+	return false;
+}
+
+static int held_add(const struct node_findings *n, const struct held *t, const struct held *first,
+		    struct finding_list *found)
+{
+	struct finding *f = finding_list_add(found);
+
+	if (!f)
+		return -ENOMEM;
+	*f = t->f;
+	if (!key_is_held(n, f->caused_by_key))
+		f->caused_by_key = first ? first->f.key : 0;
+	return 0;
+}
+
+/* Causes before their consequences: the first of several that are alike is read first. */
+static int causes_add(void *of, const struct model *m, struct finding_list *found)
+{
+	const struct node_findings *n = of;
+	int err = 0;
+
+	for (int later = 0; later < 2; later++)
+		for (const struct held *t = n->all; t && !err; t = t->next) {
+			const struct held *first = is_cause(t->f.kind) ? first_alike(n, t, m) : NULL;
+
+			if (is_cause(t->f.kind) && holds(t, m) && (first != NULL) == later)
+				err = held_add(n, t, first, found);
+		}
+	return err;
+}
+
+/* Who is waited for is blocked in the kernel, as its node knows, and the hub does not see. */
+static void hang_explain(const struct finding_list *found, struct finding *f)
+{
+	const struct finding *blocked = NULL;
+
+	if (f->kind != FINDING_HANG || f->caused_by_key || f->n_ranks != 1 || !finding_proc(f, 0))
+		return;
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].kind == FINDING_D_STATE && finding_proc(&found->items[i], 0) == finding_proc(f, 0))
+			blocked = &found->items[i];
+	if (!blocked)
+		return;
+	f->caused_by_key = blocked->caused_by_key ? blocked->caused_by_key : blocked->key;
+	if (f->class == HANG_MISSING_ENTER)
+		f->class = HANG_HOST_BLOCKED;
+}
+
+static bool names_same(const struct finding *a, const struct finding *b)
+{
+	for (int i = 0; i < a->n_ranks; i++)
+		for (int k = 0; k < b->n_ranks; k++)
+			if (finding_proc(a, i) == finding_proc(b, k) && a->ranks[i] == b->ranks[k])
+				return true;
+	return a->kind == FINDING_HANG && a->comm && a->comm == b->comm;
+}
+
+/* The hub, or a node before, says it. */
+static bool is_said(const struct finding_list *found, const struct finding *f)
+{
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].kind == f->kind && names_same(f, &found->items[i]))
+			return true;
+	return false;
+}
+
+static int others_add(void *of, const struct model *m, struct finding_list *found)
+{
+	const struct node_findings *n = of;
+	int err = 0;
+
+	for (size_t i = 0; i < found->n && n->all; i++)
+		hang_explain(found, &found->items[i]);
+	for (const struct held *t = n->all; t && !err; t = t->next)
+		if (!is_cause(t->f.kind) && holds(t, m) && !is_said(found, &t->f))
+			err = held_add(n, t, first_alike(n, t, m), found);
+	return err;
+}
+
+struct outside_judge node_findings_judge(struct node_findings *n)
+{
+	return (struct outside_judge){ .of = n, .before = causes_add, .behind = others_add };
+}

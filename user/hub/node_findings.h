@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * node_findings.h - what the nodes of a job found by themselves, and a hub cannot see: probes, the kernel log, devices
+ * are theirs. It holds as long as its host says so; the hub's own detectors get it as a cause.
+ */
+#ifndef RANKTRACE_HUB_NODE_FINDINGS_H
+#define RANKTRACE_HUB_NODE_FINDINGS_H
+
+#include "base/intern.h"
+#include "cluster/report.h"
+#include "detect/detect.h"
+#include "hub/hosts.h"
+
+struct held; /* one of them */
+
+struct node_findings { /* zeroed at first */
+	struct held *all;
+	struct intern *texts; /* as long as the job */
+};
+
+void node_findings_free(struct node_findings *n);
+/* Takes the place of all that this host said before: those of this job's processes, or of no process. 0 or -ENOMEM. */
+int node_findings_take(struct node_findings *n, const struct host *h, const Cluster__NodeReport *r, const char *job);
+/* For pipeline_set_outside(): the findings of hosts, among those of the hub. */
+struct outside_judge node_findings_judge(struct node_findings *n);
+
+#endif
