@@ -60,6 +60,7 @@ deps-test: ## the same for the tests
 	$(Q)scripts/deps.sh test
 
 -include tools/simjob/build.mk
+-include tools/simcluster/build.mk
 -include tests/fuzz/build.mk
 include tests/analysis.mk
 

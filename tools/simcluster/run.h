@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run.h - job, agents and hub together, in scripted time.
+ */
+#ifndef RANKTRACE_SIMCLUSTER_RUN_H
+#define RANKTRACE_SIMCLUSTER_RUN_H
+
+#include "tools/simcluster/judge.h"
+
+struct run {
+	struct cluster cluster;
+	struct agents *agents;
+	struct judge *judge;
+	struct life life;
+	struct fault fault;
+	struct draw draw;
+	double now_s;
+	bool armed; /* the fault strikes in the step that comes next */
+};
+
+int run_init(struct run *r, const struct shape *s, const struct noise *n, double life_rate, uint64_t seed);
+void run_free(struct run *r);
+/* Until that time. 0 or -errno. */
+int run_until(struct run *r, double to_s);
+
+#endif
