@@ -23,8 +23,10 @@
 #define RARE_LIMIT_S 4.0
 #define HABITUAL_OPS 10                   /* seen by samples; or */
 #define SAMPLED_TOGETHER_NS 2000000000ull /* two periods of the sampler */
-#define HABITUAL_ADVANCES 3               /* so many samples that showed it to go on; or */
-#define HABITUAL_GAP_NS 500000000ull      /* so often an operation since its process was started */
+#define LARGE_RANKS 256                   /* a communicator of more is asked once in a moment: */
+#define ASKED_NS 100000000ull
+#define HABITUAL_ADVANCES 3          /* so many samples that showed it to go on; or */
+#define HABITUAL_GAP_NS 500000000ull /* so often an operation since its process was started */
 
 /* 1 us and 8 buckets an octave: bucket = 8 log2(us), linear inside an octave. */
 static unsigned int lag_bucket(uint64_t ns)
@@ -198,13 +200,30 @@ static uint64_t stood_ahead_ns(const struct member *o, uint64_t seq, uint64_t ts
 	return s->stood_ns && s->stood_seq > seq && ts_ns - s->since_ns < SAMPLED_TOGETHER_NS ? s->stood_ns : ts_ns;
 }
 
+static uint64_t sampled_since_ns(const struct comm *c, uint64_t seq, uint64_t ts_ns)
+{
+	uint64_t since = ts_ns;
+
+	for (const struct member *o = c->members; o; o = o->next_in_comm)
+		since = smaller(since, stood_ahead_ns(o, seq, ts_ns));
+	return since;
+}
+
+/* All members of a large communicator ask about one operation within a moment: its members would be gone through as
+ * often as it has members. An answer so old may miss a peer, and the next one has it. */
 static uint64_t sampled_lag_ns(const struct member *mb, uint64_t ts_ns)
 {
-	uint64_t since = ts_ns, seq = mb->entered_seq[SEQ_COLL];
+	struct comm_own *o = comm_own(mb->comm);
+	uint64_t seq = mb->entered_seq[SEQ_COLL];
 
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
-		since = smaller(since, stood_ahead_ns(o, seq, ts_ns));
-	return ts_ns - since;
+	if (o->c.nranks <= LARGE_RANKS)
+		return ts_ns - sampled_since_ns(&o->c, seq, ts_ns);
+	if (o->asked_seq != seq || ts_ns + ASKED_NS < o->asked_ns || ts_ns > o->asked_ns + ASKED_NS) {
+		o->asked_seq = seq;
+		o->asked_ns = ts_ns;
+		o->asked_since_ns = sampled_since_ns(&o->c, seq, ts_ns);
+	}
+	return o->asked_since_ns < o->asked_ns && o->asked_since_ns < ts_ns ? ts_ns - o->asked_since_ns : 0;
 }
 
 /* Several may be late for one operation: the latest counts. */

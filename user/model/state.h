@@ -190,11 +190,12 @@ struct comm_own {
 	uint64_t n_lag, n_duration;
 	uint32_t habit[LAG_BUCKETS]; /* of all lags, reported or not */
 	uint64_t n_habit;
-	uint64_t lag_level;      /* the operation whose lag was the last in habit, by samples, in that bucket: */
-	unsigned int lag_last;   /* several ranks are late for it, and it counts once */
-	unsigned int n_advances; /* samples that showed it to go on */
-	bool warm, habitual;     /* habitual: by samples enough is known of it */
-	uint64_t idle_ns;        /* since then no member is alive; 0 not so */
+	uint64_t lag_level;    /* the operation whose lag was the last in habit, by samples, in that bucket: */
+	unsigned int lag_last; /* several ranks are late for it, and it counts once */
+	uint64_t asked_seq, asked_ns, asked_since_ns; /* sampled_since_ns() of a large one: the last answer */
+	unsigned int n_advances;                      /* samples that showed it to go on */
+	bool warm, habitual;                          /* habitual: by samples enough is known of it */
+	uint64_t idle_ns;                             /* since then no member is alive; 0 not so */
 	UT_hash_handle hh;
 	bool hashed;
 	uint64_t n_judged; /* c.n_called when its parallelism was last judged */

@@ -46,21 +46,19 @@ static struct gpu_stall_job *job_get(struct gpu_stalls *s, const struct job_id *
 
 /* --- does the job stop, all ranks at one place? --- */
 
-static bool member_stands(const struct model *m, const struct member *mb)
+static bool member_stands(const struct model *m, const struct member *mb, struct even_memo *memo)
 {
-	uint64_t lo, hi;
-
 	return mb->gone || (member_by_counters(mb) && mb->samples.seen_ns + FRESH_NS > m->now_ns &&
-			    counters_still_ns(mb) && !comm_span(mb->comm, SEQ_COLL, &lo, &hi));
+			    counters_still_ns(mb) && comm_even(memo, mb->comm));
 }
 
 /* The newest move of the process' counters; 0: some member moves, lags, or is not known. */
-static uint64_t proc_moved_ns(const struct model *m, const struct proc *p)
+static uint64_t proc_moved_ns(const struct model *m, const struct proc *p, struct even_memo *memo)
 {
 	uint64_t newest = 0;
 
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
-		if (!member_stands(m, mb))
+		if (!member_stands(m, mb, memo))
 			return 0;
 		if (!mb->gone && mb->samples.since_ns > newest)
 			newest = mb->samples.since_ns;
@@ -100,6 +98,8 @@ static bool is_member_proc(const struct proc *p)
 
 int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m)
 {
+	struct even_memo memo = { 0 };
+
 	jobs_forget(&s->forgetting, &s->jobs, m, NULL);
 	for (struct gpu_stall_job *j = s->jobs.all; j; j = j->keyed.next)
 		j->live = false;
@@ -110,7 +110,7 @@ int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m)
 			return -ENOMEM;
 		if (!j)
 			continue;
-		j->inside = (!j->live || j->inside) && proc_moved_ns(m, p);
+		j->inside = (!j->live || j->inside) && proc_moved_ns(m, p, &memo);
 		j->live = true;
 		job_moved(j, p);
 	}

@@ -54,30 +54,29 @@ static bool is_rank(const struct proc *p)
 }
 
 /* Its counters are known as of now, or its calls are seen as they come; and no peer is ahead of another. */
-static bool member_stands(const struct model *m, const struct member *mb)
+static bool member_stands(const struct model *m, const struct member *mb, struct even_memo *memo)
 {
 	bool called = mb->last_call_ns && !(mb->proc->shed >> PROBES_NEEDED & 1);
-	uint64_t lo, hi;
 
 	if (!called && (!member_by_counters(mb) || mb->samples.seen_ns + FRESH_NS <= m->now_ns))
 		return false;
-	return !comm_span(mb->comm, SEQ_COLL, &lo, &hi);
+	return comm_even(memo, mb->comm);
 }
 
 /* A communicator that is gone was there at its last sample: that it ended is progress, too. That one is met is none: it
  * may be minutes old, or never come to be. */
-static void member_read(struct uncounted_job *j, const struct model *m, const struct member *mb)
+static void member_read(struct uncounted_job *j, const struct model *m, const struct member *mb, struct even_memo *memo)
 {
 	const struct samples *s = &mb->samples;
 
 	j->moved_ns = later(j->moved_ns, mb->gone ? s->seen_ns : s->moved ? s->since_ns : 0);
 	if (mb->gone)
 		return;
-	j->unfit |= !member_stands(m, mb);
+	j->unfit |= !member_stands(m, mb, memo);
 	j->world = mb->comm->nranks > j->world ? mb->comm->nranks : j->world;
 }
 
-static void rank_read(struct uncounted_job *j, const struct model *m, const struct proc *p)
+static void rank_read(struct uncounted_job *j, const struct model *m, const struct proc *p, struct even_memo *memo)
 {
 	j->moved_ns = later(j->moved_ns, later(p->dead ? p->exit_ns : p->first_ns, p->last_call_ns));
 	if (p->dead)
@@ -86,7 +85,7 @@ static void rank_read(struct uncounted_job *j, const struct model *m, const stru
 	j->unfit |= p->shared;
 	j->world = p->world_size > j->world ? p->world_size : j->world;
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		member_read(j, m, mb);
+		member_read(j, m, mb, memo);
 }
 
 static void job_begin(struct uncounted_job *j, const struct model *m)
@@ -98,6 +97,8 @@ static void job_begin(struct uncounted_job *j, const struct model *m)
 
 static int jobs_read(struct keyed_table *t, const struct model *m)
 {
+	struct even_memo memo = { 0 };
+
 	for (struct uncounted_job *j = t->all; j; j = j->keyed.next)
 		job_begin(j, m);
 	for (const struct proc *p = m->procs; p; p = p->next) {
@@ -110,7 +111,7 @@ static int jobs_read(struct keyed_table *t, const struct model *m)
 			job_begin(j, m);
 		}
 		if (j)
-			rank_read(j, m, p);
+			rank_read(j, m, p, &memo);
 	}
 	return 0;
 }
