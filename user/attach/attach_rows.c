@@ -205,6 +205,7 @@ static void made_keep(struct loader *l, struct attached *a, const struct attach_
 	a->made_err = err;
 	if (err)
 		return;
+	shares_spend(l->cfg.shares, a->uid, made->took_ns);
 	l->libs[a->lib_id].price_ns = made->took_ns / made->n + 1;
 	a->n_rows += made->n;
 	a->n_probes += made->n;

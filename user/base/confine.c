@@ -36,8 +36,8 @@
 #define READER (LOOKING | BIT(CAP_SYS_ADMIN) | BIT(CAP_PERFMON))
 /* To take a worker's user and capabilities away, and to end it when its parent does. */
 #define ZYGOTE (READER | BIT(CAP_SETUID) | BIT(CAP_SETGID) | BIT(CAP_SETPCAP) | BIT(CAP_KILL))
-/* The kernel's log; an end to workers of another user. */
-#define COLLECTOR (TRACING | LOOKING | BIT(CAP_SYSLOG) | BIT(CAP_KILL))
+/* The kernel's log; an end to workers of another user; a turn in time (hurry.h). */
+#define COLLECTOR (TRACING | LOOKING | BIT(CAP_SYSLOG) | BIT(CAP_KILL) | BIT(CAP_SYS_NICE))
 
 /* Files and folders of others, as root is used to. */
 #define KEEPER (BIT(CAP_DAC_OVERRIDE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_FOWNER))

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reload.c - what is wanted of a session while it runs: other settings, each of which goes to the part whose it is, and
- * no part loses what it knows; and what a user who looks on asks for.
+ * reload.c - what is wanted of a session while it runs: by signals, and by a user who looks on. Other settings go each
+ * to the part whose they are, and no part loses what it knows.
  *
  * Thresholds are the model's, which gets them in a record, so that a replay knows them too.
  */
 #include "session/session_private.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "attach/loader.h"
 #include "base/clock.h"
@@ -18,6 +22,7 @@
 #include "session/escalate.h"
 #include "session/probe_budget.h"
 #include "session/stacks.h"
+#include "session/targets.h"
 
 static void limits_set(struct session *s, const struct session_cfg *next)
 {
@@ -142,4 +147,45 @@ void session_asked(struct session *s)
 		ask_take(s, &a);
 	if (n >= 0 || (errno != EAGAIN && errno != EINTR)) /* no user looks on any more */
 		s->stop = true;
+}
+
+/* --- signals --- */
+
+static uint64_t lost_all(const struct session *s)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < RING_CLASSES; i++)
+		n += loader_lost(s->loader, i);
+	return n;
+}
+
+void session_progress_say(const struct session *s, void (*say)(const char *format, ...))
+{
+	const struct model *m = pipeline_model(s->pipeline);
+
+	say("%.0f s: %u processes, %u libraries, %u probes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64
+	    " lost",
+	    (clock_monotonic_ns() - s->start_ns) / 1e9, session_targets_alive(s->targets),
+	    loader_libs_attached(s->loader), loader_probes(s->loader), pipeline_records(s->pipeline), m->n_ops,
+	    lost_all(s));
+}
+
+void session_signals_take(struct session *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGUSR1) {
+			session_progress_say(s, log_info);
+			if (s->flight)
+				flight_request(s->flight, info.ssi_code == SI_QUEUE ? info.ssi_int : 0);
+			continue;
+		}
+		if (info.ssi_signo == SIGHUP) {
+			session_reload(s);
+			continue;
+		}
+		s->stop = s->result.interrupted = true;
+	}
 }

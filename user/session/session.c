@@ -207,6 +207,7 @@ void session_free(struct session *s)
 	if (!s)
 		return;
 	pipeline_set_tap(s->pipeline, NULL, NULL);
+	hurry_close(&s->hurry);
 	notify_close(&s->notify);
 	flight_free(s->flight);
 	samplers_free(s->samplers);
@@ -232,7 +233,16 @@ void session_free(struct session *s)
 	free(s);
 }
 
-static void signals_take(struct session *s);
+static void turn_begin(struct session *s, uint64_t now_ns)
+{
+	bool is_ahead;
+
+	hurry_beat(&s->hurry, now_ns);
+	if (hurry_changed(&s->hurry, &is_ahead))
+		reader_hurry(s->reader, is_ahead);
+	notify_turn(&s->notify, now_ns);
+	shares_turn(s->shares, now_ns);
+}
 
 /* Consume while attaching: processes that already have probes fill the rings. */
 static int attach_more(struct session *s)
@@ -242,8 +252,7 @@ static int attach_more(struct session *s)
 
 	if (loader_attach_waits(s->loader))
 		poll(NULL, 0, ATTACH_POLL_MS);
-	notify_turn(&s->notify, now_ns);
-	shares_turn(s->shares, now_ns);
+	turn_begin(s, now_ns);
 	if (!err)
 		err = loader_poll(s->loader, now_ns); /* a process may be about to send */
 	if (!err && target_set_scan_left(s->set))
@@ -299,6 +308,7 @@ static int attach(struct session *s)
 	size_t n;
 	int err;
 
+	hurry_open(&s->hurry, s->pace->loop_ns);
 	s->start_boot_ns = clock_boottime_ns();
 	shares_turn(s->shares, now_ns);
 	err = start_emit(s, now_ns);
@@ -316,7 +326,7 @@ static int attach(struct session *s)
 		err = session_targets_scan(s->targets, now_ns);
 	while (!err && !s->stop && start_unfinished(s)) {
 		err = attach_more(s);
-		signals_take(s); /* attaching to many ranks on a busy machine may take long */
+		session_signals_take(s); /* attaching to many ranks on a busy machine may take long */
 	}
 	if (!err)
 		err = loader_attach_samplers(s->loader);
@@ -380,26 +390,6 @@ static int tick(struct session *s, uint64_t now_ns)
 	return err || !s->probe_budget ? err : probe_budget_tick(s->probe_budget, now_ns);
 }
 
-static uint64_t lost_all(const struct session *s)
-{
-	uint64_t n = 0;
-
-	for (int i = 0; i < RING_CLASSES; i++)
-		n += loader_lost(s->loader, i);
-	return n;
-}
-
-static void progress_say(const struct session *s, void (*say)(const char *format, ...))
-{
-	const struct model *m = pipeline_model(s->pipeline);
-
-	say("%.0f s: %u processes, %u libraries, %u probes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64
-	    " lost",
-	    (clock_monotonic_ns() - s->start_ns) / 1e9, session_targets_alive(s->targets),
-	    loader_libs_attached(s->loader), loader_probes(s->loader), pipeline_records(s->pipeline), m->n_ops,
-	    lost_all(s));
-}
-
 static bool has_new_procs(const struct session *s, uint64_t now_ns)
 {
 	return s->cfg.tier > TIER_WATCH && session_targets_has_new(s->targets, now_ns);
@@ -430,14 +420,13 @@ static int work(struct session *s)
 	err = more < 0 ? more : 0;
 	s->more = more > 0;
 	laps_add(laps, LAP_RINGS);
-	notify_turn(&s->notify, now_ns);
+	turn_begin(s, now_ns);
 	away_say(loader_away_ns(s->loader));
-	shares_turn(s->shares, now_ns);
 	if (!err)
 		err = loader_poll(s->loader, now_ns);
 	if (!err && due(&s->rescan_ns, s->pace->rescan_ns, now_ns))
 		err = session_targets_rescan(s->targets, now_ns);
-	else if (!err && session_targets_unattached(s->targets))
+	else if (!err && session_targets_unattached(s->targets) && !loader_attach_waits(s->loader))
 		err = session_targets_attach(s->targets, now_ns);
 	else if (!err && has_new_procs(s, now_ns))
 		err = session_targets_poll_new(s->targets, now_ns);
@@ -470,7 +459,7 @@ static int work(struct session *s)
 	if (due(&s->trim_ns, TRIM_EVERY_NS, now_ns))
 		malloc_trim(0);
 	if (due(&s->progress_ns, s->pace->progress_ns, now_ns))
-		progress_say(s, log_detail);
+		session_progress_say(s, log_detail);
 	outputs_errors_say(s->pipeline);
 	laps_add(laps, LAP_WRITE);
 	if (!s->cfg.child && !pipeline_has_output(s->pipeline)) { /* CMD is worth more than the findings */
@@ -478,25 +467,6 @@ static int work(struct session *s)
 		s->stop = true;
 	}
 	return err;
-}
-
-static void signals_take(struct session *s)
-{
-	struct signalfd_siginfo info;
-
-	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGUSR1) {
-			progress_say(s, log_info);
-			if (s->flight)
-				flight_request(s->flight, info.ssi_code == SI_QUEUE ? info.ssi_int : 0);
-			continue;
-		}
-		if (info.ssi_signo == SIGHUP) {
-			session_reload(s);
-			continue;
-		}
-		s->stop = s->result.interrupted = true;
-	}
 }
 
 static void child_reap(struct session *s)
@@ -539,7 +509,7 @@ static int loop(struct session *s)
 			return -errno;
 		if (read(s->timer_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
 			return -errno;
-		signals_take(s);
+		session_signals_take(s);
 		if (fds[2].revents)
 			child_reap(s);
 		if (fds[4].revents)

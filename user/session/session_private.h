@@ -5,6 +5,7 @@
 #ifndef RANKTRACE_SESSION_PRIVATE_H
 #define RANKTRACE_SESSION_PRIVATE_H
 
+#include "session/parts/hurry.h"
 #include "session/parts/notify.h"
 #include "session/session.h"
 
@@ -34,6 +35,7 @@ struct session {
 	struct reorder *reorder;
 	struct flight *flight; /* NULL: off */
 	struct notify notify;  /* the service manager */
+	struct hurry hurry;
 	int timer_fd, signal_fd, child_fd;
 	uint64_t start_boot_ns; /* same moment as start_ns, on the clock of process start times */
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, trim_ns, progress_ns; /* last time of each */
@@ -47,7 +49,9 @@ struct session {
 struct wire_hdr session_record(size_t size, uint8_t kind, uint64_t now_ns); /* the collector's */
 int session_emit(void *session, const struct wire_hdr *rec);
 
-/* reload.c: SIGHUP; a message of the user */
+/* reload.c: what any signal asks for; how far the session is; SIGHUP; a message of the user */
+void session_signals_take(struct session *s);
+void session_progress_say(const struct session *s, void (*say)(const char *format, ...));
 void session_reload(struct session *s);
 void session_asked(struct session *s);
 

@@ -4,6 +4,7 @@
  * workers come from is reader_spawn.c's, which targets blocked one reader_late.c's, what a job does reader_ops.c's.
  */
 #include "base/clock.h"
+#include "base/hurried.h"
 #include "inspect/reader/reader_late.h"
 #include "inspect/reader/reader_spawn.h"
 #include "inspect/reader/reader_wire.h"
@@ -24,20 +25,26 @@
 #define CHECK_EVERY_NS 2000000000ull /* zygotes */
 #define FILES_ASKED_MAX 512          /* in one call: more than a process of ours maps */
 #define RUNNING_STEP_MS 10
-#define RUNNING_STEPS 10 /* a tenth of a second at most, of a worker that is not asleep at any sample */
+#define RUNNING_STEPS 10           /* a tenth of a second at most, of a worker that is not asleep at any sample */
+#define RUNNING_ALL_NS 100000000ull /* of a second, for all of these */
+
+struct allowance { /* of waiting, in a second */
+	uint64_t left_ns, at_ns;
+};
 
 struct reader {
 	struct workers workers;
 	uint64_t checked_ns; /* when they were */
 	uint64_t seq;
-	struct late_table late;
-	uint64_t timeout_ns;          /* a second; 0 no limit */
-	uint64_t left_ns, left_at_ns; /* of it, and when */
+	struct late_table late_table;
+	uint64_t timeout_ns; /* a second; 0 no limit */
+	struct allowance late, running;
+	bool is_hurried;
 };
 
 bool reader_is_blocked(const struct reader *r, pid_t pid)
 {
-	return late_refused(&r->late, pid);
+	return late_refused(&r->late_table, pid);
 }
 
 pid_t reader_pid(const struct reader *r)
@@ -47,13 +54,16 @@ pid_t reader_pid(const struct reader *r)
 
 void reader_unblock(struct reader *r, pid_t pid)
 {
-	late_forget(&r->late, pid);
+	late_forget(&r->late_table, pid);
 }
 
 void reader_set_timeout(struct reader *r, unsigned ms)
 {
-	r->timeout_ns = r->left_ns = ms * 1000000ull;
-	r->left_at_ns = clock_monotonic_ns();
+	uint64_t now = clock_monotonic_ns();
+
+	r->timeout_ns = ms * 1000000ull;
+	r->late = (struct allowance){ r->timeout_ns, now };
+	r->running = (struct allowance){ RUNNING_ALL_NS, now };
 }
 
 static void fds_close(const int *fds, size_t n)
@@ -64,20 +74,32 @@ static void fds_close(const int *fds, size_t n)
 
 /* ---- how long is waited ---- */
 
+static uint64_t allowance_left(struct allowance *a, uint64_t second_ns)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	a->left_ns += (now - a->at_ns) * (second_ns / 1e9);
+	if (a->left_ns > second_ns)
+		a->left_ns = second_ns;
+	a->at_ns = now;
+	return a->left_ns;
+}
+
+static void allowance_spend(struct allowance *a, uint64_t ns)
+{
+	a->left_ns = a->left_ns > ns ? a->left_ns - ns : 0;
+}
+
 /* A process that timed out before is asked again without anyone waiting; the others share what is left. */
 static unsigned wait_allowed_ms(struct reader *r, pid_t pid, unsigned deadline_ms)
 {
-	uint64_t now = clock_monotonic_ns(), allowed_ms;
+	uint64_t allowed_ms;
 
 	if (!pid || !r->timeout_ns)
 		return deadline_ms;
-	if (late_held(&r->late, pid))
+	if (late_held(&r->late_table, pid))
 		return 0;
-	r->left_ns += (now - r->left_at_ns) * (r->timeout_ns / 1e9);
-	if (r->left_ns > r->timeout_ns)
-		r->left_ns = r->timeout_ns;
-	r->left_at_ns = now;
-	allowed_ms = r->left_ns / 1000000;
+	allowed_ms = allowance_left(&r->late, r->timeout_ns) / 1000000;
 	if (allowed_ms < WAIT_LEAST_MS)
 		allowed_ms = WAIT_LEAST_MS;
 	return allowed_ms < deadline_ms ? allowed_ms : deadline_ms;
@@ -101,28 +123,29 @@ static int stopped_drop(struct worker *w, enum worker_kind kind)
 	return -EAGAIN;
 }
 
-/* A file may be made to be parsed for minutes: -EFBIG then. Else as wait_whole(). */
-static int wait_parser(struct worker *w, unsigned deadline_ms)
+/* A file may be made to be parsed for minutes: -EFBIG then. Else as wait_whole(), for what of the second is left to
+ * waiting for workers that do not get on. */
+static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 {
 	uint64_t begin_ns = clock_monotonic_ns(), cpu_ns = worker_cpu_ns(w), late_ns = deadline_ms * 1000000ull;
+	uint64_t allowed_ns = allowance_left(&r->running, RUNNING_ALL_NS);
 
 	for (;;) {
 		int n = worker_wait(w->sock, PARSE_STEP_MS);
-		uint64_t took_ns = clock_monotonic_ns() - begin_ns;
+		uint64_t took_ns = clock_monotonic_ns() - begin_ns, used_ns = worker_cpu_ns(w) - cpu_ns;
+		uint64_t idle_ns = took_ns > used_ns ? took_ns - used_ns : 0;
+		enum worker_state state = n ? WORKER_RUNS : worker_state(w->pid);
 
+		if (!n && used_ns < PARSE_CPU_NS && idle_ns < allowed_ns &&
+		    (took_ns < late_ns || (took_ns < PARSE_STARVED_DEADLINES * late_ns && state == WORKER_RUNS)))
+			continue;
+		allowance_spend(&r->running, idle_ns);
 		if (n)
 			return n < 0 ? n : 0;
-		if (worker_cpu_ns(w) - cpu_ns >= PARSE_CPU_NS) {
-			worker_drop(w);
-			return -EFBIG;
-		}
-		if (took_ns < late_ns ||
-		    (took_ns < PARSE_STARVED_DEADLINES * late_ns && worker_state(w->pid) == WORKER_RUNS))
-			continue;
-		if (worker_state(w->pid) == WORKER_STOPPED)
+		if (state == WORKER_STOPPED)
 			return stopped_drop(w, WORKER_PARSER);
 		worker_drop(w);
-		return took_ns < PARSE_STARVED_DEADLINES * late_ns ? -ETIMEDOUT : -EAGAIN;
+		return used_ns >= PARSE_CPU_NS ? -EFBIG : state == WORKER_ASLEEP && took_ns >= late_ns ? -ETIMEDOUT : -EAGAIN;
 	}
 }
 
@@ -146,7 +169,7 @@ static int wait_whole(struct reader *r, struct worker *w, pid_t pid, unsigned de
 		if (state == WORKER_STOPPED)
 			return stopped_drop(w, kind);
 		worker_drop(w);
-		late_timed_out(&r->late, pid);
+		late_timed_out(&r->late_table, pid);
 		return -ETIMEDOUT;
 	}
 	worker_drop(w);
@@ -155,30 +178,38 @@ static int wait_whole(struct reader *r, struct worker *w, pid_t pid, unsigned de
 
 /* A worker that runs, or would if it had a CPU, is delayed by no lock: on a busy machine its answer is worth some
  * waiting, as it would be thrown away and asked for again. Poll's result. */
-static int wait_running(const struct worker *w, unsigned allowed_ms)
+static int wait_running(struct reader *r, const struct worker *w)
 {
-	int n = worker_wait(w->sock, allowed_ms);
+	int n = 0;
 
-	for (int i = 0; !n && i < RUNNING_STEPS && worker_state(w->pid) == WORKER_RUNS; i++)
+	for (int i = 0; !n && i < RUNNING_STEPS && worker_state(w->pid) == WORKER_RUNS; i++) {
+		if (allowance_left(&r->running, RUNNING_ALL_NS) < RUNNING_STEP_MS * 1000000ull)
+			break;
+		uint64_t begin_ns = clock_monotonic_ns();
+
 		n = worker_wait(w->sock, RUNNING_STEP_MS);
+		allowance_spend(&r->running, clock_monotonic_ns() - begin_ns);
+	}
 	return n;
 }
 
 static int wait_answer(struct reader *r, struct worker *w, pid_t pid, unsigned deadline_ms)
 {
-	uint64_t begin = clock_monotonic_ns(), spent;
+	uint64_t begin = clock_monotonic_ns();
 	unsigned allowed_ms = wait_allowed_ms(r, pid, deadline_ms);
-	bool held = late_held(&r->late, pid);
+	bool held = late_held(&r->late_table, pid);
 	int n;
 
 	if (allowed_ms == deadline_ms)
 		return wait_whole(r, w, pid, deadline_ms);
-	n = allowed_ms ? wait_running(w, allowed_ms) : worker_wait(w->sock, 0);
+	n = worker_wait(w->sock, allowed_ms);
+	if (!n)
+		allowance_spend(&r->late, clock_monotonic_ns() - begin);
+	if (!n && allowed_ms)
+		n = wait_running(r, w);
 	if (n)
 		return n < 0 ? n : 0;
-	spent = clock_monotonic_ns() - begin;
-	r->left_ns = r->left_ns > spent ? r->left_ns - spent : 0;
-	late_park(&r->late, pid, w, begin + deadline_ms * 1000000ull, deadline_ms);
+	late_park(&r->late_table, pid, w, begin + deadline_ms * 1000000ull, deadline_ms);
 	return held ? -EBUSY : -EINPROGRESS;
 }
 
@@ -277,7 +308,7 @@ static int answer_await(struct reader *r, enum worker_kind kind, pid_t pid, cons
 	uint64_t seq = r->seq, until_ns = clock_monotonic_ns() + deadline_ms * 1000000ull;
 	struct reader_answer asks = { 0 };
 	bool bounded = kind == WORKER_PARSER && !pid && r->timeout_ns;
-	int n = 0, rc = bounded ? wait_parser(w, deadline_ms) : wait_answer(r, w, pid, deadline_ms);
+	int n = 0, rc = bounded ? wait_parser(r, w, deadline_ms) : wait_answer(r, w, pid, deadline_ms);
 
 	while (!rc) {
 		rc = take_answer(w, worker_name(kind), seq, to, &asks);
@@ -297,15 +328,32 @@ static int answer_await(struct reader *r, enum worker_kind kind, pid_t pid, cons
 	return rc;
 }
 
-/* What one user's file made of a parser must not read another's: each change of the user takes a new one. */
-static int worker_for(struct workers *of, enum worker_kind kind, uint32_t owner)
+/* A parser is never: what it reads may be made to take long. Without the right nothing changes. */
+static void worker_hurry(struct reader *r, struct worker *w)
 {
+	if (w->pid && w->is_hurried != r->is_hurried && !hurried_set(w->pid, r->is_hurried))
+		w->is_hurried = r->is_hurried;
+}
+
+void reader_hurry(struct reader *r, bool hurried)
+{
+	r->is_hurried = hurried;
+	worker_hurry(r, &r->workers.worker[WORKER_READER]);
+	workers_hurry(&r->workers, hurried);
+}
+
+/* What one user's file made of a parser must not read another's: each change of the user takes a new one. */
+static int worker_for(struct reader *r, enum worker_kind kind, uint32_t owner)
+{
+	struct workers *of = &r->workers;
 	struct worker *w = &of->worker[kind];
 
 	if (kind == WORKER_PARSER && w->is_used && (w->owner != owner || owner == OWNER_SEVERAL))
 		worker_drop(w);
-	int rc = worker_ensure(of, kind);
+	int rc = worker_ensure(of, kind, r->timeout_ns ? workers_wait_ms(of) : WORKER_WAIT_MS);
 
+	if (kind == WORKER_READER)
+		worker_hurry(r, w);
 	w->owner = owner;
 	w->is_used = true;
 	return rc;
@@ -328,7 +376,7 @@ static int question_ask(struct reader *r, enum worker_kind kind, const struct qu
 
 	reader_check(r);
 	for (int i = 0; rc == -EIO && i < 2; i++) {
-		rc = worker_for(&r->workers, kind, q->owner);
+		rc = worker_for(r, kind, q->owner);
 		if (!rc)
 			rc = question_send(r, &r->workers.worker[kind], q, out_max);
 		if (rc == -EIO)
@@ -342,10 +390,15 @@ static int worker_run(struct reader *r, enum worker_kind kind, pid_t pid, const 
 {
 	if (q->arg_len > READER_ARG_MAX || to->out_max > READER_OUT_MAX || q->n_fds > READER_FDS_MAX)
 		return -E2BIG;
-	int rc = late_check(&r->late, pid);
+	int rc = late_check(&r->late_table, pid);
 
+	if (kind == WORKER_PARSER && !pid && r->timeout_ns &&
+	    allowance_left(&r->running, RUNNING_ALL_NS) < PARSE_STEP_MS * 1000000ull)
+		return -EAGAIN; /* it would be asked, and not waited for */
 	if (!rc)
 		rc = question_ask(r, kind, q, to->out_max);
+	if (rc == -EINPROGRESS && !pid) /* there is no process to ask for once more */
+		return -EAGAIN;
 	return rc ? rc : answer_await(r, kind, pid, q, deadline_ms, to);
 }
 
@@ -425,6 +478,6 @@ void reader_free(struct reader *r)
 	if (!r)
 		return;
 	workers_close(&r->workers);
-	late_free(&r->late);
+	late_free(&r->late_table);
 	free(r);
 }

@@ -36,6 +36,9 @@ void reader_free(struct reader *r);
  */
 void reader_set_timeout(struct reader *r, unsigned ms);
 
+/* Readers, and who makes them, run before other work (base/hurried.h): where the loop does, as it waits for them. */
+void reader_hurry(struct reader *r, bool hurried);
+
 /*
  * All calls below: `pid` is the process whose lock may be taken (0: none). Errors common to all:
  *   -ETIMEDOUT  the worker slept past `deadline_ms` and was killed: the target's mmap_lock (or its file) is held

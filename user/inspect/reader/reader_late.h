@@ -16,7 +16,7 @@ struct worker {
 	int fd;    /* pidfd */
 	int sock;
 	uint32_t owner; /* of all that a parser was given so far */
-	bool is_used;
+	bool is_used, is_hurried;
 	const char *shm;
 };
 

@@ -13,11 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/hurried.h"
 #include "base/log.h"
 
 #define SPAWN_STEP_MS 50
-#define SPAWN_STEPS 20      /* asleep, of a zygote that has a spare */
-#define SPAWN_STEPS_ALL 100 /* on a machine that has no time */
+#define SPAWN_LOST_NS 5000000000ull /* no answer for so long, where a spare one may do better */
 
 static const struct zygote no_zygote = { .fd = -1, .ctl = -1 };
 static const struct worker no_worker = { .fd = -1, .sock = -1 };
@@ -62,21 +63,23 @@ static void fds_close(const int *fds, size_t n)
 
 /* ---- zygotes ---- */
 
-static void zygote_kill(const struct zygote *z)
+/* A fork that the kernel holds up ends late: who must go on does not wait for it. */
+static void zygote_kill(struct workers *w, const struct zygote *z, bool waits)
 {
 	if (z->fd >= 0) {
 		syscall(SYS_pidfd_send_signal, z->fd, SIGKILL, NULL, 0);
 		return;
 	}
-	kill(z->pid, SIGKILL); /* it never touches a target, so this wait is short */
-	while (waitpid(z->pid, NULL, 0) < 0 && errno == EINTR)
+	kill(z->pid, SIGKILL);
+	while (waitpid(z->pid, NULL, waits ? 0 : WNOHANG) < 0 && errno == EINTR)
 		;
+	w->dying = waits ? 0 : z->pid;
 }
 
-static void zygote_drop(struct zygote *z)
+static void zygote_drop(struct workers *w, struct zygote *z, bool waits)
 {
 	if (z->pid > 0)
-		zygote_kill(z);
+		zygote_kill(w, z, waits);
 	if (z->fd >= 0)
 		close(z->fd);
 	if (z->ctl >= 0)
@@ -84,66 +87,97 @@ static void zygote_drop(struct zygote *z)
 	*z = no_zygote;
 }
 
-/* False: it is stopped, or does not answer. */
-static bool zygote_answers(const struct zygote *z, bool has_spare)
+/* ---- what is asked of the zygote: one thing at a time ---- */
+
+static int ask(struct workers *w, enum worker_kind kind)
 {
-	int asleep = 0;
+	struct reader_spawn question = { .kind = kind, .number = ++w->number };
 
-	for (int i = 0; i < SPAWN_STEPS_ALL && (!has_spare || asleep < SPAWN_STEPS); i++) {
-		if (worker_wait(z->ctl, SPAWN_STEP_MS) == 1)
-			return true;
-		enum worker_state state = worker_state(z->pid);
-
-		if (state == WORKER_STOPPED)
-			return false;
-		asleep += state == WORKER_ASLEEP;
-	}
-	return false;
-}
-
-/* -EPIPE: it is gone, or as good as. An answer that came too late for an earlier question is thrown away. */
-static int zygote_ask(struct workers *w, enum worker_kind kind, struct reader_hello *ret, int fds[READER_HELLO_FDS])
-{
-	size_t wanted = kind == ZYGOTE_SPARE ? READER_HELLO_FDS - 1 : READER_HELLO_FDS, n = 0;
-	struct reader_spawn ask = { .kind = kind, .number = ++w->number };
-	const struct zygote *z = &w->zygote;
-
-	if (z->ctl < 0 || reader_send(z->ctl, &ask, sizeof(ask), NULL, 0))
+	if (w->zygote.ctl < 0 || reader_send(w->zygote.ctl, &question, sizeof(question), NULL, 0))
 		return -EPIPE;
-	for (;; fds_close(fds, n)) {
-		if (!zygote_answers(z, w->spare.ctl >= 0) ||
-		    reader_recv(z->ctl, ret, sizeof(*ret), fds, READER_HELLO_FDS, &n) != sizeof(*ret))
-			return -EPIPE;
-		if (ret->number == ask.number)
-			break;
-	}
-	if (!ret->rc && n == wanted)
-		return 0;
-	fds_close(fds, n);
-	return ret->rc ? ret->rc : -EPROTO;
+	w->asked = kind;
+	w->asked_ns = clock_monotonic_ns();
+	return 0;
 }
 
-static int spare_take(struct workers *w)
+static int worker_adopt(struct worker *to, const struct reader_hello *hello, const int fds[READER_HELLO_FDS])
 {
-	int fds[READER_HELLO_FDS];
-	struct reader_hello hello;
-	int rc = zygote_ask(w, ZYGOTE_SPARE, &hello, fds);
+	void *shm = mmap(NULL, READER_OUT_MAX, PROT_READ, MAP_SHARED, fds[2], 0);
 
-	if (!rc)
+	if (shm == MAP_FAILED)
+		return -errno;
+	*to = (struct worker){ .pid = hello->pid, .fd = fds[0], .sock = fds[1], .shm = shm };
+	close(fds[2]);
+	return 0;
+}
+
+/* What came is the answer, or one to an earlier question, which is thrown away: -EAGAIN. */
+static int answer_take(struct workers *w)
+{
+	size_t wanted = w->asked == ZYGOTE_SPARE ? READER_HELLO_FDS - 1 : READER_HELLO_FDS, n = 0;
+	int fds[READER_HELLO_FDS], rc;
+	struct reader_hello hello;
+
+	if (reader_recv(w->zygote.ctl, &hello, sizeof(hello), fds, READER_HELLO_FDS, &n) != sizeof(hello))
+		return -EPIPE;
+	if (hello.number != w->number) {
+		fds_close(fds, n);
+		return -EAGAIN;
+	}
+	rc = hello.rc ? hello.rc : n == wanted ? 0 : -EPROTO;
+	if (!rc && w->asked == ZYGOTE_SPARE)
 		w->spare = (struct zygote){ hello.pid, fds[0], fds[1] };
+	else if (!rc)
+		rc = worker_adopt(&w->worker[w->asked], &hello, fds);
+	if (rc)
+		fds_close(fds, n);
+	w->asked = NOTHING_ASKED;
 	return rc;
 }
 
-/* Its workers end with it. */
+static bool zygote_hopeless(const struct workers *w)
+{
+	return worker_state(w->zygote.pid) == WORKER_STOPPED ||
+	       (w->spare.ctl >= 0 && clock_monotonic_ns() - w->asked_ns > SPAWN_LOST_NS);
+}
+
+/* 0: nothing is open any more; -EINPROGRESS: no answer within the time; -EPIPE: the zygote is gone, or as good as. */
+static int asked_settle(struct workers *w, unsigned wait_ms)
+{
+	uint64_t until_ns = clock_monotonic_ns() + wait_ms * 1000000ull;
+	int rc = w->asked == NOTHING_ASKED ? 0 : -EAGAIN;
+
+	while (rc == -EAGAIN) {
+		if (worker_wait(w->zygote.ctl, wait_ms < SPAWN_STEP_MS ? wait_ms : SPAWN_STEP_MS) == 1)
+			rc = answer_take(w);
+		else if (zygote_hopeless(w))
+			rc = -EPIPE;
+		else if (clock_monotonic_ns() >= until_ns)
+			rc = -EINPROGRESS;
+	}
+	return rc;
+}
+
+void workers_hurry(struct workers *w, bool hurried)
+{
+	w->is_hurried = hurried;
+	if (w->zygote.pid > 0)
+		hurried_set(w->zygote.pid, hurried);
+}
+
+/* Its workers end with it. The next spare one comes when it comes. */
 static void zygote_replace(struct workers *w)
 {
-	zygote_drop(&w->zygote);
+	zygote_drop(w, &w->zygote, false);
 	w->zygote = w->spare;
 	w->spare = no_zygote;
+	w->asked = NOTHING_ASKED;
 	for (int k = 0; k < WORKER_KINDS; k++)
 		worker_drop(&w->worker[k]);
 	worker_lost_say("ranktrace-zyg");
-	spare_take(w);
+	if (w->is_hurried)
+		workers_hurry(w, true);
+	ask(w, ZYGOTE_SPARE);
 }
 
 /* Of its own accord it says nothing: what can be read is the end. */
@@ -152,15 +186,24 @@ static bool zygote_lost(const struct zygote *z)
 	return z->ctl < 0 || worker_wait(z->ctl, 0) == 1 || worker_state(z->pid) == WORKER_STOPPED;
 }
 
+static bool is_lost(struct workers *w)
+{
+	int rc = asked_settle(w, 0);
+
+	return rc == -EPIPE || (rc != -EINPROGRESS && zygote_lost(&w->zygote));
+}
+
 void workers_check(struct workers *w)
 {
-	if (w->zygote.ctl >= 0 && w->spare.ctl >= 0 && zygote_lost(&w->zygote))
+	if (w->dying && waitpid(w->dying, NULL, WNOHANG) != 0)
+		w->dying = 0;
+	if (w->zygote.ctl >= 0 && is_lost(w) && w->spare.ctl >= 0)
 		zygote_replace(w);
-	if (w->zygote.ctl < 0 || !zygote_lost(&w->spare))
+	if (w->zygote.ctl < 0 || w->asked != NOTHING_ASKED || !zygote_lost(&w->spare))
 		return;
-	zygote_drop(&w->spare);
+	zygote_drop(w, &w->spare, false);
 	worker_lost_say("ranktrace-zyg");
-	spare_take(w);
+	ask(w, ZYGOTE_SPARE);
 }
 
 static int zygote_fork(struct zygote *to)
@@ -182,56 +225,57 @@ static int zygote_fork(struct zygote *to)
 
 /* ---- workers ---- */
 
-static int worker_adopt(struct worker *to, const struct reader_hello *hello, const int fds[READER_HELLO_FDS])
+static int worker_make(struct workers *w, enum worker_kind kind, unsigned wait_ms)
 {
-	void *shm = mmap(NULL, READER_OUT_MAX, PROT_READ, MAP_SHARED, fds[2], 0);
+	int rc = asked_settle(w, wait_ms); /* something else, before */
 
-	if (shm == MAP_FAILED)
-		return -errno;
-	*to = (struct worker){ .pid = hello->pid, .fd = fds[0], .sock = fds[1], .shm = shm };
-	close(fds[2]);
-	return 0;
+	if (rc || w->worker[kind].pid)
+		return rc;
+	rc = ask(w, kind);
+	return rc ? rc : asked_settle(w, wait_ms);
 }
 
-int worker_ensure(struct workers *w, enum worker_kind kind)
+unsigned workers_wait_ms(const struct workers *w)
 {
-	int fds[READER_HELLO_FDS];
-	struct reader_hello hello;
+	bool held_up = w->asked != NOTHING_ASKED && clock_monotonic_ns() - w->asked_ns > SPAWN_STEP_MS * 1000000ull;
 
+	return held_up ? 0 : SPAWN_STEP_MS;
+}
+
+int worker_ensure(struct workers *w, enum worker_kind kind, unsigned wait_ms)
+{
 	if (w->worker[kind].pid)
 		return 0;
-	int rc = zygote_ask(w, kind, &hello, fds);
+	int rc = worker_make(w, kind, wait_ms);
 
 	if (rc == -EPIPE && w->spare.ctl >= 0) {
 		zygote_replace(w);
-		rc = zygote_ask(w, kind, &hello, fds);
+		rc = worker_make(w, kind, wait_ms);
 	}
 	if (rc == -EPIPE)
 		none_left_say();
-	if (rc)
-		return rc;
-	rc = worker_adopt(&w->worker[kind], &hello, fds);
-	if (rc)
-		fds_close(fds, READER_HELLO_FDS);
 	return rc;
 }
 
 int workers_open(struct workers *w)
 {
 	w->zygote = w->spare = no_zygote;
+	w->asked = NOTHING_ASKED;
 	for (int k = 0; k < WORKER_KINDS; k++)
 		w->worker[k] = no_worker;
 	int rc = zygote_fork(&w->zygote);
 
 	if (!rc)
-		rc = spare_take(w);
-	return rc ? rc : worker_ensure(w, WORKER_READER);
+		rc = ask(w, ZYGOTE_SPARE);
+	if (!rc)
+		rc = asked_settle(w, WORKER_WAIT_MS);
+	return rc ? rc : worker_ensure(w, WORKER_READER, WORKER_WAIT_MS);
 }
 
 void workers_close(struct workers *w)
 {
 	for (int k = 0; k < WORKER_KINDS; k++)
 		worker_drop(&w->worker[k]);
-	zygote_drop(&w->spare);
-	zygote_drop(&w->zygote);
+	zygote_drop(w, &w->spare, true);
+	zygote_drop(w, &w->zygote, true);
 }

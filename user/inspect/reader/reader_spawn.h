@@ -15,9 +15,16 @@ struct zygote {
 	int ctl; /* -1 there is none */
 };
 
+#define NOTHING_ASKED -1
+#define WORKER_WAIT_MS 5000 /* who need not go on looking */
+
 struct workers {
 	struct zygote zygote, spare;
-	uint32_t number; /* of the last question to a zygote */
+	bool is_hurried;
+	pid_t dying;     /* our child, killed and not over yet; 0 none */
+	uint32_t number; /* of the last question to the zygote */
+	int asked;       /* enum worker_kind: the answer is not there yet */
+	uint64_t asked_ns;
 	struct worker worker[WORKER_KINDS];
 };
 
@@ -28,8 +35,13 @@ void workers_close(struct workers *w);
 /* Replaces a zygote, or a spare one, that is gone or was stopped: now and then, as neither shows it until it is needed.
  */
 void workers_check(struct workers *w);
-/* 0: there is one. -EPIPE: no zygote is left. */
-int worker_ensure(struct workers *w, enum worker_kind kind);
+/* For who must go on looking: a fork takes a millisecond, and one that the kernel holds up is waited for once. */
+unsigned workers_wait_ms(const struct workers *w);
+/* Also of a zygote that takes the other's place. */
+void workers_hurry(struct workers *w, bool hurried);
+/* 0: there is one. -EINPROGRESS: none within that time, as the kernel holds up forks; ask again. -EPIPE: no zygote is
+ * left. */
+int worker_ensure(struct workers *w, enum worker_kind kind, unsigned wait_ms);
 const char *worker_name(enum worker_kind kind);
 /* Reports that one ended in the middle of its work: of each kind once, as it may happen again and again. */
 void worker_lost_say(const char *name);
