@@ -16,7 +16,7 @@ NOBODY = 65534
 SIM = os.path.join(os.path.realpath(job.O), "lib/ranktrace/sim")
 NCCL = f"{SIM}/libnccl.so.2"
 GAP_S = 0.5
-STOPS = 5  # of a rank, for one that had not entered yet
+STOPS = 8  # of a rank, for one of a kind
 
 
 def place():
@@ -142,15 +142,16 @@ class Victim:
             job.check(time.monotonic() < end and self.process.poll() is None, f"no job: {self.text()}")
             time.sleep(0.1)
 
-    def stop_one(self, daemon, timeout=60):
-        """Stops its last rank before it enters an operation, until the daemon names that one: after how many seconds it
-        did. A rank that had entered when it was stopped is no hang (its kind is `stopped`): once more then."""
+    def stop_one(self, daemon, kind=None, timeout=60):
+        """Stops its last rank until the daemon names that one: after how many seconds it did, and of which kind. A rank
+        that had entered the operation when it was stopped is `stopped`, which takes longer than a hang: where a kind is
+        given, once more until it is that."""
         for _ in range(STOPS):
-            took_s, kind = self.stop_until_named(daemon, timeout)
-            if kind == "hang":
-                return took_s
+            took_s, found = self.stop_until_named(daemon, timeout)
+            if kind in (None, found):
+                return took_s, found
             time.sleep(1)
-        return job.check(False, f"in {STOPS} stops the rank had entered each time: this test would prove nothing")
+        return job.check(False, f"in {STOPS} stops none was a {kind}: this test would prove nothing")
 
     def stop_until_named(self, daemon, timeout):
         pid, seen, opened = max(self.pids()), len(daemon.findings()), []

@@ -27,7 +27,7 @@ def case(rng, args, beside, expected):
     daemon = hostile.Daemon(*args, env=LACKS)
     daemon.wait(lambda line: expected or ", 0 operations" not in line)
     time.sleep(ATTACHED_S)
-    took = victim.stop_one(daemon)
+    took, _ = victim.stop_one(daemon)
     said = refused(daemon, attacker) if attacker else daemon.stderr().count("gets no probes")
     print(f"  {args or 'default'}, {'' if beside else 'not '}beside others: {said} refused, named after {took:.2f} s",
           flush=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`watch` as a service: it tells the manager (sd_notify) that it is ready, has a turn, reloads, stops. A loop that is
-stuck says nothing any more, so that the manager restarts it."""
+stuck says nothing any more, so that the manager restarts it; and one that lost all that makes its helpers ends, with an
+error, for the same."""
 import os
 import signal
 import socket
@@ -10,9 +11,12 @@ import tempfile
 import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
+sys.path.insert(1, sys.path[0] + "/../hostile")
 import job
+import test_privileges
 
 WATCHDOG_S = 1.5
+INTERNAL = 4
 
 
 class Manager:
@@ -32,17 +36,60 @@ class Manager:
         return lines
 
 
+class Watch:
+    def __init__(self, where):
+        self.err = open(f"{where}/stderr", "w+")
+        env = dict(os.environ, NOTIFY_SOCKET=f"{where}/notify", WATCHDOG_USEC=str(int(WATCHDOG_S * 1e6)),
+                   RANKTRACE_RUN_DIR=f"{where}/run")
+        self.process = subprocess.Popen([job.RANKTRACE, "watch", "--job", "none-of-this-name", "--flight=no",
+                                         "--phases=no"], stdout=subprocess.DEVNULL, stderr=self.err, env=env,
+                                        start_new_session=True)
+        job.jobs.append(self)
+
+    def kill(self):
+        self.process.kill()
+
+    def said(self):
+        self.err.seek(0)
+        return self.err.read()
+
+
+def zygotes(watch):
+    """Of its session, as one whose parent ended is not below it any more."""
+    found = []
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        try:
+            s = test_privileges.status(pid)
+            if s["Name"] == "ranktrace-zyg" and s["State"][0] != "Z" and os.getsid(pid) == watch.process.pid:
+                found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def lost_helpers(where, manager):
+    """One is replaced, and both are the end."""
+    watch = Watch(where)
+    job.check("READY=1" in manager.heard(30, "READY=1"), "not ready within 30 s")
+    first = zygotes(watch)
+    os.kill(first[0], signal.SIGKILL)
+    time.sleep(3)
+    job.check(watch.process.poll() is None, f"one zygote was lost, and it ended: {watch.said()}")
+    job.check(first[0] not in zygotes(watch) and len(zygotes(watch)) == len(first), f"{first}, then {zygotes(watch)}")
+    for pid in zygotes(watch):
+        os.kill(pid, signal.SIGKILL)
+    code = watch.process.wait(30)
+    job.check(code == INTERNAL, f"exit code {code}: its manager would not restart it: {watch.said()}")
+    job.check("no helper process is left" in watch.said(), f"why it ends is not said: {watch.said()}")
+
+
 def main():
     job.need_root()
     where = tempfile.mkdtemp(prefix="ranktrace-service-")
     job.dirs.append(where)
     manager = Manager(where)
-    env = dict(os.environ, NOTIFY_SOCKET=f"{where}/notify", WATCHDOG_USEC=str(int(WATCHDOG_S * 1e6)),
-               RANKTRACE_RUN_DIR=f"{where}/run")
-    with open(f"{where}/stderr", "w") as err:
-        p = subprocess.Popen([job.RANKTRACE, "watch", "--job", "none-of-this-name", "--flight=no", "--phases=no"],
-                             stdout=subprocess.DEVNULL, stderr=err, env=env, start_new_session=True)
-    job.jobs.append(type("Watch", (), {"kill": lambda self: p.kill()})())
+    watch = Watch(where)
+    p = watch.process
     job.check("READY=1" in manager.heard(30, "READY=1"), "not ready within 30 s")
     turns = manager.heard(4 * WATCHDOG_S).count("WATCHDOG=1")
     job.check(turns >= 4, f"{turns} turns in 4 times the limit: it would be restarted")
@@ -60,6 +107,7 @@ def main():
     p.send_signal(signal.SIGTERM)
     job.check("STOPPING=1" in manager.heard(20, "STOPPING=1"), "its end is not said")
     job.check(p.wait(30) == 0, "exit code is not 0")
+    lost_helpers(where, manager)
     print(f"  {turns} turns in {4 * WATCHDOG_S:.0f} s, a limit of {WATCHDOG_S} s; none while it was stopped")
 
 

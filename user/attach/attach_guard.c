@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/shares.h"
 #include "inspect/discover/discover.h"
+#include "inspect/reader/proc_files.h"
 #include "uthash.h"
 
 #define FRESH_NS 100000000ull
@@ -106,7 +107,7 @@ void attach_guard_use(struct attach_guard *g, struct reader *r)
 /* Used where the reader has no answer and no evidence (busy machine), and for a killed process whose first thread is
  * gone while other threads hold its memory: a thread that holds the lock for long sleeps uninterruptibly, and so does
  * each thread that waits for it. */
-static bool lock_held(struct attach_guard *g, uint32_t tgid)
+static bool lock_held_ordinary(struct attach_guard *g, uint32_t tgid)
 {
 	bool held = false, over = target_threads_over(tgid);
 	int rc = over ? -ESRCH : reader_probe(g->reader, tgid, READER_DEADLINE_MS, &held);
@@ -114,6 +115,29 @@ static bool lock_held(struct attach_guard *g, uint32_t tgid)
 	if (over || rc == -EINPROGRESS || rc == -EAGAIN)
 		return target_threads_blocked(tgid);
 	return !rc && (held || (g->faults_hold && target_threads_faulting(tgid)));
+}
+
+/* Of a user with many processes nothing is read but by the reader, and no answer counts as held: it is asked later. */
+static bool lock_held_of_crowd(struct attach_guard *g, uint32_t tgid)
+{
+	struct proc_stat st = { 0 };
+	int rc = reader_stat(g->reader, tgid, &st);
+	bool held = false;
+
+	if (rc)
+		return reader_is_late(rc);
+	if (st.state == 'Z' || st.state == 'X')
+		return st.n_threads > 1;
+	rc = reader_probe(g->reader, tgid, READER_DEADLINE_MS, &held);
+	return held || reader_is_late(rc);
+}
+
+static bool lock_held(struct attach_guard *g, uint32_t tgid)
+{
+	const struct target_proc *p = target_set_find(g->targets, tgid);
+	bool crowd = p && shares_are_many(g->shares, p->uid);
+
+	return crowd ? lock_held_of_crowd(g, tgid) : lock_held_ordinary(g, tgid);
 }
 
 static struct asked *asked_get(struct attach_guard *g, uint32_t tgid)

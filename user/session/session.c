@@ -233,7 +233,9 @@ void session_free(struct session *s)
 	free(s);
 }
 
-static void turn_begin(struct session *s, uint64_t now_ns)
+/* A service without what reads processes ends with an error, as its manager starts it anew; else it goes on with what
+ * calls and counters show. */
+static int turn_begin(struct session *s, uint64_t now_ns)
 {
 	bool is_ahead;
 
@@ -242,6 +244,8 @@ static void turn_begin(struct session *s, uint64_t now_ns)
 		reader_hurry(s->reader, is_ahead);
 	notify_turn(&s->notify, now_ns);
 	shares_turn(s->shares, now_ns);
+	reader_check(s->reader);
+	return reader_is_lost(s->reader) && s->notify.fd >= 0 ? -ECHILD : 0;
 }
 
 /* Consume while attaching: processes that already have probes fill the rings. */
@@ -252,7 +256,7 @@ static int attach_more(struct session *s)
 
 	if (loader_attach_waits(s->loader))
 		poll(NULL, 0, ATTACH_POLL_MS);
-	turn_begin(s, now_ns);
+	err = err ? err : turn_begin(s, now_ns);
 	if (!err)
 		err = loader_poll(s->loader, now_ns); /* a process may be about to send */
 	if (!err && target_set_scan_left(s->set))
@@ -420,7 +424,7 @@ static int work(struct session *s)
 	err = more < 0 ? more : 0;
 	s->more = more > 0;
 	laps_add(laps, LAP_RINGS);
-	turn_begin(s, now_ns);
+	err = err ? err : turn_begin(s, now_ns);
 	away_say(loader_away_ns(s->loader));
 	if (!err)
 		err = loader_poll(s->loader, now_ns);

@@ -208,6 +208,7 @@ static void zygote_killed_while_a_worker_is_late(void **state)
 	assert_false(reader_is_blocked(*state, 1000));
 	reader_set_timeout(*state, 0);
 	assert_true(worker_of(*state, PARSER) > 0);
+	assert_false(reader_is_lost(*state));
 }
 
 /* Nothing is left to take over: that is said at once, for ever. */
@@ -227,6 +228,7 @@ static void both_zygotes_killed(void **state)
 	assert_true(is_gone(pid));
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(run(r, READER, 0, job_pid, NULL, 0, &pid, sizeof(pid)), -EPIPE);
+	assert_true(reader_is_lost(r));
 	reader_free(r);
 }
 

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STAT_TEXT_MAX 4096
 #define MAPS_CAP (8u << 20)
 #define ENVIRON_CAP (1u << 20)
 #define MAPS_WAIT_FIRST_NS 100000000ull
@@ -290,25 +289,10 @@ static bool is_exiting(const struct proc_row *p, const struct proc_stat *st)
 	return p->image && !st->image && st->start_time_ns == p->pub.start_time_ns;
 }
 
-static bool is_later(int rc)
-{
-	return rc == -ETIMEDOUT || rc == -EBUSY || rc == -EINPROGRESS || rc == -EAGAIN;
-}
-
-/* Amid thousands of forks or exits that read may sleep for seconds (2 s measured): of users with many processes it is
- * the reader's. */
 static int stat_read(struct target_set *s, const struct proc_row *p, struct proc_stat *ret)
 {
-	char *text = NULL;
-	size_t len;
-
-	if (!shares_are_many(s->shares, p->pub.uid))
-		return proc_stat_read(p->pub.tgid, ret);
-	int rc = reader_file(s->reader, p->pub.tgid, "stat", STAT_TEXT_MAX, READER_DEADLINE_MS, &text, &len);
-
-	rc = rc ? rc : proc_stat_parse(text, ret);
-	free(text);
-	return rc;
+	return shares_are_many(s->shares, p->pub.uid) ? reader_stat(s->reader, p->pub.tgid, ret)
+						      : proc_stat_read(p->pub.tgid, ret);
 }
 
 bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_scan scan)
@@ -316,7 +300,7 @@ bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_sca
 	struct proc_stat st = { 0 };
 	int rc = stat_read(s, p, &st);
 
-	if (is_later(rc) && p->pub.start_time_ns) /* what is known of it holds */
+	if (reader_is_late(rc) && p->pub.start_time_ns) /* what is known of it holds */
 		return true;
 	if (rc || st.state == 'Z' || st.state == 'X') {
 		if (!rc && st.n_threads > 1)

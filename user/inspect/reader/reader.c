@@ -22,11 +22,11 @@
 #define PARSE_STEP_MS 20
 #define PARSE_STARVED_DEADLINES 4    /* a parser that runs gets so many */
 #define WAIT_LEAST_MS 2              /* an answer takes 0.1 ms */
-#define CHECK_EVERY_NS 2000000000ull /* zygotes */
+#define CHECK_EVERY_NS 250000000ull  /* zygotes: both are lost only if they are at once */
 #define FILES_ASKED_MAX 512          /* in one call: more than a process of ours maps */
 #define RUNNING_STEP_MS 10
-#define RUNNING_STEPS 10           /* a tenth of a second at most, of a worker that is not asleep at any sample */
-#define RUNNING_ALL_NS 100000000ull /* of a second, for all of these */
+#define RUNNING_STEPS 10           /* of one call at most, of a worker that is not asleep at any sample */
+#define RUNNING_ALL_NS 60000000ull  /* of a second, for all of these */
 
 struct allowance { /* of waiting, in a second */
 	uint64_t left_ns, at_ns;
@@ -50,6 +50,11 @@ bool reader_is_blocked(const struct reader *r, pid_t pid)
 pid_t reader_pid(const struct reader *r)
 {
 	return r->workers.zygote.pid;
+}
+
+bool reader_is_lost(const struct reader *r)
+{
+	return r->workers.is_lost;
 }
 
 void reader_unblock(struct reader *r, pid_t pid)

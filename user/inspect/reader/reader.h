@@ -10,6 +10,7 @@
 #ifndef RANKTRACE_TARGET_READER_H
 #define RANKTRACE_TARGET_READER_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,12 @@ void reader_hurry(struct reader *r, bool hurried);
  * after 5 deadlines: the machine is overloaded; no evidence -EIO        the worker died of a signal during the call (a
  * hostile file); a new one takes its place -EPIPE      the zygote is gone: nothing will work any more
  */
+
+/* One of these that say: no answer, ask again later. */
+static inline bool reader_is_late(int rc)
+{
+	return rc == -ETIMEDOUT || rc == -EBUSY || rc == -EINPROGRESS || rc == -EAGAIN;
+}
 
 /* What runs in the worker. It returns 0 or -errno, and may set out_len (bytes written at out) and fds_out. */
 struct reader_job {
@@ -110,10 +117,13 @@ int reader_open_file(struct reader *r, pid_t pid, const char *name, unsigned dea
 /* Reads the link /proc/PID/<name>, cut to `size`, zero-terminated. */
 int reader_link(struct reader *r, pid_t pid, const char *name, char *to, size_t size, unsigned deadline_ms);
 
-/* Replaces what makes workers if it is gone or was stopped. Calls see to it every 2 s; a reader that is not used, its
+/* Replaces what makes workers if it is gone or was stopped. Calls see to it four times a second; a reader that is not used, its
  * owner. Costs next to nothing. */
 void reader_check(struct reader *r);
 
+/* Nothing will be read any more: what makes workers is gone, and what would replace it. Known once a worker is needed.
+ */
+bool reader_is_lost(const struct reader *r);
 /* Process id of the zygote, parent of all workers: for leaving our own processes out of a scan. */
 pid_t reader_pid(const struct reader *r);
 /* True while calls on this pid would answer -EBUSY. Costs no system call but the clock's. */

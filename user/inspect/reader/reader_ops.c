@@ -4,6 +4,7 @@
  * function that runs in the worker (op_*) and the call that packs its argument and unpacks the answer.
  */
 #include "inspect/reader/memory.h"
+#include "inspect/reader/proc_files.h"
 #include "inspect/reader/reader.h"
 #include "inspect/reader/reader_wire.h"
 
@@ -16,6 +17,8 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#define STAT_TEXT_MAX 1024
 
 struct proc_arg {
 	pid_t pid;
@@ -101,6 +104,16 @@ int reader_file(struct reader *r, pid_t pid, const char *name, size_t cap, unsig
 	*ret_data = fit ? fit : data;
 	*ret_len = len;
 	return 0; /* lint: what does not shrink is returned as it is */
+}
+
+int reader_stat(struct reader *r, uint32_t pid, struct proc_stat *ret)
+{
+	char text[STAT_TEXT_MAX + 1];
+	size_t len = 0;
+	int rc = proc_run(r, pid, op_file, "stat", STAT_TEXT_MAX, READER_DEADLINE_MS, text, &len, NULL);
+
+	text[rc ? 0 : len] = '\0';
+	return rc ? rc : proc_stat_parse(text, ret);
 }
 
 int reader_kernel_stack(struct reader *r, pid_t pid, pid_t tid, char *to, size_t size, unsigned deadline_ms)

@@ -44,14 +44,15 @@ void worker_lost_say(const char *name)
 		name);
 }
 
-static void none_left_say(void)
+static void lost_say(struct workers *w)
 {
 	static bool said;
 
+	w->is_lost = true;
 	if (!said)
 		log_error(
-			"no helper process is left, nor one that could make another: processes are not read any more; "
-			"restart ranktrace, and see who ends its processes");
+			"no helper process is left, nor one that could make another: processes are not read any more. "
+			"A service ends now, to be restarted; else restart ranktrace, and see who ends its processes");
 	said = true;
 }
 
@@ -197,8 +198,12 @@ void workers_check(struct workers *w)
 {
 	if (w->dying && waitpid(w->dying, NULL, WNOHANG) != 0)
 		w->dying = 0;
-	if (w->zygote.ctl >= 0 && is_lost(w) && w->spare.ctl >= 0)
+	bool lost = w->zygote.ctl < 0 || is_lost(w);
+
+	if (lost && w->spare.ctl >= 0)
 		zygote_replace(w);
+	else if (lost)
+		lost_say(w);
 	if (w->zygote.ctl < 0 || w->asked != NOTHING_ASKED || !zygote_lost(&w->spare))
 		return;
 	zygote_drop(w, &w->spare, false);
@@ -253,7 +258,7 @@ int worker_ensure(struct workers *w, enum worker_kind kind, unsigned wait_ms)
 		rc = worker_make(w, kind, wait_ms);
 	}
 	if (rc == -EPIPE)
-		none_left_say();
+		lost_say(w);
 	return rc;
 }
 

@@ -20,7 +20,7 @@ struct zygote {
 
 struct workers {
 	struct zygote zygote, spare;
-	bool is_hurried;
+	bool is_hurried, is_lost; /* lost: no zygote is left */
 	pid_t dying;     /* our child, killed and not over yet; 0 none */
 	uint32_t number; /* of the last question to the zygote */
 	int asked;       /* enum worker_kind: the answer is not there yet */
