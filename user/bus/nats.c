@@ -264,7 +264,7 @@ int bus_nats_open(const struct bus_cfg *cfg, struct bus **ret, char *error, size
 	if (!err && cfg->owns_streams)
 		err = nats_streams_make(b, cfg, error, error_size);
 	if (err)
-		nats_close(&b->base);
+		nats_close(&b->base); /* lint: frees it; else it is the caller's */
 	else
 		*ret = &b->base;
 	return err;

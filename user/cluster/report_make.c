@@ -168,7 +168,7 @@ Cluster__NodeReport *report_make(struct report_maker *r, const struct model *m)
 	keyed_keep(&r->procs, lives, m);
 	report_block_reset(&r->block);
 	to = report_alloc(&r->block, sizeof(*to)); /* the first always fits */
-	*to = none;
+	*to = none; /* lint: there is room for one */
 	to->has_version = to->has_now_ns = to->has_lost_records = to->has_hang_limit_ns = to->has_busy_limit_ns = 1;
 	to->version = REPORT_VERSION;
 	to->host = (char *)(m->host && *m->host ? m->host : "host");

@@ -86,7 +86,7 @@ static bool host_boots(struct host *h, const char *boot_id)
 	h->old_boots[h->n_old_boots++] = h->boot_id;
 	h->boot_id = copy;
 	h->agent = h->sequence = 0;
-	h->clock = (struct host_clock){};
+	h->clock = (struct host_clock){}; /* lint: the copy is the host's */
 	return true;
 }
 

@@ -228,6 +228,8 @@ void nccl_hunt(struct nccl_run *run)
 	const struct bisect_test *tests;
 	int n;
 
+	if (!h)
+		abort();
 	h->run = run;
 	h->why = calloc(run->c.n_nodes, sizeof(*h->why));
 	h->kinds = calloc(run->c.n_nodes, sizeof(*h->kinds));

@@ -202,7 +202,7 @@ static void group_take(struct nccl_run *run, int group, const struct nccl_case *
 /* The case on all groups that are whole; once one was bad it is out: its fault has been looked for. */
 static void case_run(struct nccl_run *run, const struct nccl_case *of)
 {
-	bool was_joined[NCCL_RANKS_MAX];
+	bool was_joined[NCCL_RANKS_MAX] = { false };
 
 	for (int i = 0; i < run->n_groups; i++) {
 		was_joined[i] = run->groups[i].joined;
@@ -226,7 +226,8 @@ static void sizes_run(struct nccl_run *run, struct nccl_case *of)
 	const struct nccl_options *o = &run->options->nccl;
 
 	for (uint64_t bytes = o->bytes_min; bytes <= o->bytes_max && !run->c.stopped; bytes *= o->factor)
-		for (uint32_t in_place = !o->out_of_place; in_place <= o->in_place && !run->c.stopped; in_place++) {
+		for (int in_place = !o->out_of_place; in_place <= (o->in_place ? 1 : 0) && !run->c.stopped;
+		     in_place++) {
 			if (in_place && !collectives[of->collective].can_be_in_place)
 				continue;
 			of->bytes = bytes;

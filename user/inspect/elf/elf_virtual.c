@@ -203,7 +203,9 @@ static size_t text_find_in(const struct image *m, const Elf64_Phdr *p, const cha
 	const uint8_t *begin = elf_file_bytes(m->f, p->p_offset, p->p_filesz), *at = begin;
 	size_t n = 0, left = p->p_filesz;
 
-	while (at && n < NAMES_MAX && (at = memmem(at, left, text, len))) {
+	if (!begin)
+		return 0;
+	while (n < NAMES_MAX && (at = memmem(at, left, text, len))) {
 		if (at == begin || !at[-1])
 			to[n++] = p->p_vaddr + (at - begin);
 		at++;

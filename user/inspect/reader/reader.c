@@ -4,7 +4,7 @@
  * workers come from is reader_spawn.c's, which targets blocked one reader_late.c's, what a job does reader_ops.c's.
  */
 #include "base/clock.h"
-#include "base/hurried.h"
+#include "inspect/reader/hurried.h"
 #include "inspect/reader/reader_late.h"
 #include "inspect/reader/reader_spawn.h"
 #include "inspect/reader/reader_wire.h"
@@ -20,13 +20,13 @@
 
 #define PARSE_CPU_NS 250000000ull /* of one job, where the caller must go on looking: libnccl takes 41 ms at most */
 #define PARSE_STEP_MS 20
-#define PARSE_STARVED_DEADLINES 4    /* a parser that runs gets so many */
-#define WAIT_LEAST_MS 2              /* an answer takes 0.1 ms */
-#define CHECK_EVERY_NS 250000000ull  /* zygotes: both are lost only if they are at once */
-#define FILES_ASKED_MAX 512          /* in one call: more than a process of ours maps */
+#define PARSE_STARVED_DEADLINES 4   /* a parser that runs gets so many */
+#define WAIT_LEAST_MS 2             /* an answer takes 0.1 ms */
+#define CHECK_EVERY_NS 250000000ull /* zygotes: both are lost only if they are at once */
+#define FILES_ASKED_MAX 512         /* in one call: more than a process of ours maps */
 #define RUNNING_STEP_MS 10
 #define RUNNING_STEPS 10           /* of one call at most, of a worker that is not asleep at any sample */
-#define RUNNING_ALL_NS 60000000ull  /* of a second, for all of these */
+#define RUNNING_ALL_NS 60000000ull /* of a second, for all of these */
 
 struct allowance { /* of waiting, in a second */
 	uint64_t left_ns, at_ns;
@@ -150,7 +150,9 @@ static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 		if (state == WORKER_STOPPED)
 			return stopped_drop(w, WORKER_PARSER);
 		worker_drop(w);
-		return used_ns >= PARSE_CPU_NS ? -EFBIG : state == WORKER_ASLEEP && took_ns >= late_ns ? -ETIMEDOUT : -EAGAIN;
+		return used_ns >= PARSE_CPU_NS                        ? -EFBIG
+		       : state == WORKER_ASLEEP && took_ns >= late_ns ? -ETIMEDOUT
+								      : -EAGAIN;
 	}
 }
 

@@ -37,7 +37,8 @@ void reader_free(struct reader *r);
  */
 void reader_set_timeout(struct reader *r, unsigned ms);
 
-/* Readers, and who makes them, run before other work (base/hurried.h): where the loop does, as it waits for them. */
+/* Readers, and who makes them, run before other work (inspect/reader/hurried.h): where the loop does, as it waits for
+ * them. */
 void reader_hurry(struct reader *r, bool hurried);
 
 /*
@@ -117,8 +118,8 @@ int reader_open_file(struct reader *r, pid_t pid, const char *name, unsigned dea
 /* Reads the link /proc/PID/<name>, cut to `size`, zero-terminated. */
 int reader_link(struct reader *r, pid_t pid, const char *name, char *to, size_t size, unsigned deadline_ms);
 
-/* Replaces what makes workers if it is gone or was stopped. Calls see to it four times a second; a reader that is not used, its
- * owner. Costs next to nothing. */
+/* Replaces what makes workers if it is gone or was stopped. Calls see to it four times a second; a reader that is not
+ * used, its owner. Costs next to nothing. */
 void reader_check(struct reader *r);
 
 /* Nothing will be read any more: what makes workers is gone, and what would replace it. Known once a worker is needed.

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hurried.h"
 #include "base/log.h"
+#include "inspect/reader/hurried.h"
 
 #define SPAWN_STEP_MS 50
 #define SPAWN_LOST_NS 5000000000ull /* no answer for so long, where a spare one may do better */

@@ -21,9 +21,9 @@ struct zygote {
 struct workers {
 	struct zygote zygote, spare;
 	bool is_hurried, is_lost; /* lost: no zygote is left */
-	pid_t dying;     /* our child, killed and not over yet; 0 none */
-	uint32_t number; /* of the last question to the zygote */
-	int asked;       /* enum worker_kind: the answer is not there yet */
+	pid_t dying;              /* our child, killed and not over yet; 0 none */
+	uint32_t number;          /* of the last question to the zygote */
+	int asked;                /* enum worker_kind: the answer is not there yet */
 	uint64_t asked_ns;
 	struct worker worker[WORKER_KINDS];
 };

@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hurried.h"
 #include "base/log.h"
+#include "inspect/reader/hurried.h"
 
 #define LOOK_NS 50000000ull
-#define STARVED_NS 100000000ull  /* past its period */
-#define AHEAD_NS 5000000000ull   /* at least, once it had to wait */
+#define STARVED_NS 100000000ull /* past its period */
+#define AHEAD_NS 5000000000ull  /* at least, once it had to wait */
 #define WINDOW_NS 1000000000ull
 #define WINDOW_CPU_NS 500000000ull /* of it, before others: they want the CPU too */
 

@@ -20,9 +20,9 @@ struct hurry {
 	bool is_on;    /* the thread is there */
 	bool was_told; /* what hurry_changed() said last */
 	bool said;
-	pid_t tid;          /* of the loop */
+	pid_t tid;            /* of the loop */
 	clockid_t loop_clock; /* its CPU time */
-	uint64_t period_ns; /* of the loop */
+	uint64_t period_ns;   /* of the loop */
 	_Atomic uint64_t beat_ns;
 	_Atomic bool is_ahead, quit;
 };

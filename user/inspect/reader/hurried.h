@@ -2,8 +2,8 @@
  *
  * hurried.h - the lowest real-time priority, for a thread whose work is small and must not wait.
  */
-#ifndef RANKTRACE_BASE_HURRIED_H
-#define RANKTRACE_BASE_HURRIED_H
+#ifndef RANKTRACE_READER_HURRIED_H
+#define RANKTRACE_READER_HURRIED_H
 
 #include <errno.h>
 #include <sched.h>
