@@ -8,6 +8,7 @@ import job
 ROOT = "/sys/fs/cgroup"
 V1 = {"memory": "memory.limit_in_bytes", "cpu": "cpu.cfs_quota_us"}
 PERIOD_US = 100000
+RT_V1, RT_US = "cpu.rt_runtime_us", 10000  # of a second, with CONFIG_RT_GROUP_SCHED
 n = 0
 
 
@@ -54,6 +55,8 @@ class Group:
         quota = int(cores * PERIOD_US) if cores else None
         if self.v1:
             write(f"{self.path}/{V1['cpu']}", quota or -1)
+            if os.path.exists(f"{self.path}/{RT_V1}"):  # else no thread of that priority may come in
+                write(f"{self.path}/{RT_V1}", RT_US)
         else:
             write(f"{self.path}/cpu.max", f"{quota or 'max'} {PERIOD_US}")
 

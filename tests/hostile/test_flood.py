@@ -37,7 +37,8 @@ def case(rng, command):
     time.sleep(CALM_S)
     attacker = flood(daemon)
     amid, _ = victim.stop_one(daemon, kind)
-    print(f"{command}: the stopped rank is named ({kind}) after {calm:.2f} s, amid {CHILDREN} children after {amid:.2f} s")
+    print(f"{command}: the stopped rank is named ({kind}) after {calm:.2f} s, amid {CHILDREN} children after "
+          f"{amid:.2f} s")
     job.check(amid <= calm + job.bar(LATER_S), f"{amid:.2f} s amid the flood, {calm:.2f} s without")
     job.check("processes were refused" in daemon.stderr() or "no further probes" in daemon.stderr() or
               command == "watch", "the flood is not said: this test would prove nothing")

@@ -82,6 +82,19 @@ def family(pid):
     return found
 
 
+def of_session(sid):
+    """The same of a session, whose processes may have lost their parents: pid -> name."""
+    found = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        try:
+            s = status(pid)
+            if s["State"][0] != "Z" and os.getsid(pid) == sid:
+                found[pid] = s["Name"]
+        except (OSError, KeyError):
+            pass
+    return found
+
+
 def check_process(pid, name, rows, mine):
     s, row = status(pid), rows[name]
     sets = dict.fromkeys(SETS, set())

@@ -28,6 +28,9 @@ STEPS, STEP_MS = 30000 if job.LONG else 2200, 30
 LEAST_BYTES = 16 << 10  # of memory, from then on: the next work of any of ours needs more
 CORES = 0.03
 GONE_S = 10
+STARTED_S = 30
+NEEDED_S = 10  # a reader
+REPLACED_S = 1.5  # a zygote; it takes a quarter of a second
 HARMLESS = ("observation", "lost_events")
 
 
@@ -41,7 +44,7 @@ class Daemon:
         self.process = subprocess.Popen(
             [job.RANKTRACE, command, "-v", "--json", "--pid", str(victim.process.pid), f"--flight={self.dir}/flight",
              "-o", self.rtr, *more], stdout=open(f"{self.dir}/findings", "w"), stderr=open(f"{self.dir}/stderr", "w"),
-            env=dict(os.environ, RANKTRACE_RUN_DIR=f"{self.dir}/run"))
+            env=dict(os.environ, RANKTRACE_RUN_DIR=f"{self.dir}/run"), start_new_session=True)
 
     def kill(self):
         if self.process.poll() is None:
@@ -53,7 +56,7 @@ class Daemon:
             return f.read()
 
     def family(self):
-        return test_privileges.family(self.process.pid)
+        return test_privileges.of_session(self.process.pid)
 
     def check_findings(self):
         wrong = [f for f in job.lines(f"{self.dir}/findings") if f["kind"] not in HARMLESS]
@@ -79,6 +82,11 @@ class Daemon:
         job.check(not bpf_objects.left(objects), f"BPF objects are left: {bpf_objects.left(objects)}")
 
     def end(self):
+        """It takes signals from its start on: on a busy machine that may be a while."""
+        end = time.monotonic() + STARTED_S
+        blocked = lambda: int(test_privileges.status(self.process.pid)["SigBlk"], 16) >> (signal.SIGTERM - 1) & 1
+        while time.monotonic() < end and self.process.poll() is None and not blocked():
+            time.sleep(0.1)
         self.process.terminate()
         code = self.process.wait(60)
         job.check(code == 0, f"ended with {code}: {self.stderr()}")
@@ -133,10 +141,11 @@ def of_name(d, name):
     return sorted(p for p, known in d.family().items() if known == name)
 
 
-def worker_fault(rng, d, name, group):
-    """It cannot have another page of address space; or what takes its place has no memory: the kernel kills that."""
+def worker_fault(rng, d, name, group, faults):
+    """It cannot have another page of address space; or what takes its place has no memory: the kernel kills that, or
+    who makes it."""
     pid = rng.choice(of_name(d, name))
-    fault = rng.choice(["kill", "stop", "limit", "memory"] if group else ["kill", "stop", "limit"])
+    fault = rng.choice(faults)
     if fault == "limit":
         pages = int(cgroups.read(f"/proc/{pid}/statm").split()[0])
         resource.prlimit(pid, resource.RLIMIT_AS, (pages * resource.getpagesize(), resource.RLIM_INFINITY))
@@ -147,22 +156,41 @@ def worker_fault(rng, d, name, group):
     return fault
 
 
+def one_without_memory(rng, d, group, n):
+    """A reader is needed all the time: the next one is killed for memory, or its zygote is, at once."""
+    for zygote in of_name(d, "ranktrace-zyg"):
+        if group.killed():
+            break
+        group.add(zygote)
+        for pid in of_name(d, "ranktrace-read"):
+            os.kill(pid, signal.SIGKILL)
+        end = time.monotonic() + NEEDED_S
+        while not group.killed() and time.monotonic() < end:
+            time.sleep(0.05)
+        group.empty()
+        time.sleep(REPLACED_S)
+    job.check(group.killed(), f"no worker ran out of memory: this test would prove nothing\n{d.stderr()}")
+    n["ranktrace-read", "memory"] += 1
+
+
 def workers(rng, victim, memory):
-    """Of the zygotes one: there is one spare, and a stopped one is replaced when it is asked next, not before."""
+    """Of two zygotes one at a time is hit: it is replaced within REPLACED_S."""
     d, n = Daemon(victim, rng.choice(("record", "watch"))), collections.Counter()
     group = cgroups.Group("memory") if memory else None
-    if group:
-        group.memory(LEAST_BYTES)
+    faults = ["kill", "stop", "limit"]
     time.sleep(2)
-    spent = False
+    if group:
+        faults.append("memory")
+        group.memory(LEAST_BYTES)
+        one_without_memory(rng, d, group, n)
     for _ in range(WORKER_ROUNDS):
-        name = rng.choice(WORKERS[:-1] if spent else WORKERS)
+        name, fault = rng.choice(WORKERS), None
         try:
-            n[name, worker_fault(rng, d, name, None if spent else group)] += 1
+            fault = worker_fault(rng, d, name, group, faults)
+            n[name, fault] += 1
         except (IndexError, OSError, ValueError):  # none is there, or no more
             pass
-        time.sleep(rng.uniform(0.1, 1.2) if name != "ranktrace-zyg" else 1.5)
-        spent |= name == "ranktrace-zyg" or n[name, "memory"] > 0
+        time.sleep(REPLACED_S if fault == "memory" or name == "ranktrace-zyg" else rng.uniform(0.1, 1.2))
         if group:
             group.empty()
         job.check(d.process.poll() is None, f"the daemon ended: {d.stderr()}")

@@ -55,16 +55,7 @@ class Watch:
 
 
 def zygotes(watch):
-    """Of its session, as one whose parent ended is not below it any more."""
-    found = []
-    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        try:
-            s = test_privileges.status(pid)
-            if s["Name"] == "ranktrace-zyg" and s["State"][0] != "Z" and os.getsid(pid) == watch.process.pid:
-                found.append(pid)
-        except OSError:
-            pass
-    return found
+    return [p for p, name in test_privileges.of_session(watch.process.pid).items() if name == "ranktrace-zyg"]
 
 
 def lost_helpers(where, manager):

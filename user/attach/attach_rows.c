@@ -17,7 +17,7 @@
 
 #define SLICE_NS 10000000ull
 #define CALL_NS 5000000ull       /* of one call that attaches */
-#define MADE_WAIT_NS 10000000ull /* an attach takes 0.1 to 5 ms where nobody is in the middle of a fork */
+#define MADE_WAIT_NS 10000000ull /* an attach takes 0.1 to 5 ms where no process is in the middle of a fork */
 #define DEAR_NS 100000ull        /* one probe: then no more than a slice at a time */
 
 int batch_new(struct batch *b, size_t n_rows)

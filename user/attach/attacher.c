@@ -22,7 +22,7 @@ struct attacher {
 	struct side_thread side;
 	bool is_started;
 	bool is_busy;        /* ordered and not taken */
-	struct attached *of; /* NULL: nobody waits for it */
+	struct attached *of; /* NULL: no attach waits for it */
 	/* The thread's from the order until it is done. */
 	struct attach_order order; /* with a file and a batch of its own */
 	struct batch batch;

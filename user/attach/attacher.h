@@ -46,11 +46,11 @@ int attacher_order(struct attacher *t, struct attached *of, const struct attach_
 bool attacher_take(struct attacher *t, uint64_t wait_ns, struct attached **ret_of, struct attach_made *ret);
 bool attacher_works_on(const struct attacher *t, const struct attached *of); /* and was not taken yet */
 bool attacher_is_busy(const struct attacher *t);
-/* Nobody waits for this one any more: its links go to the detacher once they are there. */
+/* No attach waits for this one any more: its links go to the detacher once they are there. */
 void attacher_forget(struct attacher *t, const struct attached *of);
 /* It has links of this library under way. */
 bool attacher_holds(const struct attacher *t, uint32_t lib_id);
-/* Call it now and then: closes what nobody waits for. */
+/* Call it now and then: closes what no attach waits for. */
 void attacher_poll(struct attacher *t, struct detacher *d);
 /* Waits for what is under way; a link that comes too late is closed by the end of the process. */
 void attacher_free(struct attacher *t, struct detacher *d);

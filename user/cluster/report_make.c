@@ -163,16 +163,17 @@ static void gpus_put(struct report_maker *r, Cluster__NodeReport *to, const stru
 Cluster__NodeReport *report_make(struct report_maker *r, const struct model *m)
 {
 	static const Cluster__NodeReport none = CLUSTER__NODE_REPORT__INIT;
+	const struct node *own = model_node(m, 0);
 	Cluster__NodeReport *to;
 
 	keyed_keep(&r->procs, lives, m);
 	report_block_reset(&r->block);
 	to = report_alloc(&r->block, sizeof(*to)); /* the first always fits */
-	*to = none; /* lint: there is room for one */
+	*to = none;
 	to->has_version = to->has_now_ns = to->has_lost_records = to->has_hang_limit_ns = to->has_busy_limit_ns = 1;
 	to->version = REPORT_VERSION;
 	to->host = (char *)(m->host && *m->host ? m->host : "host");
-	to->boot_id = (char *)(*model_node(m, 0)->boot_id ? model_node(m, 0)->boot_id : "unknown");
+	to->boot_id = (char *)(own && *own->boot_id ? own->boot_id : "unknown");
 	to->now_ns = m->now_ns;
 	to->lost_records = m->lost;
 	to->hang_limit_ns = m->hang_floor_ns;

@@ -29,7 +29,7 @@ int proc_stat_parse(const char *text, struct proc_stat *ret);
 int proc_stat_read(uint32_t pid, struct proc_stat *ret);
 struct reader;
 /* The same in a reader: amid thousands of forks or exits a read of it may sleep for seconds (2 s measured), so of users
- * with many processes nobody else reads it. */
+ * with many processes the collector itself does not read it. */
 int reader_stat(struct reader *r, uint32_t pid, struct proc_stat *ret);
 
 struct proc_status {

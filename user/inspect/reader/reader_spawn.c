@@ -64,7 +64,7 @@ static void fds_close(const int *fds, size_t n)
 
 /* ---- zygotes ---- */
 
-/* A fork that the kernel holds up ends late: who must go on does not wait for it. */
+/* A fork that the kernel delays ends late: who must go on does not wait for it. */
 static void zygote_kill(struct workers *w, const struct zygote *z, bool waits)
 {
 	if (z->fd >= 0) {
@@ -242,9 +242,9 @@ static int worker_make(struct workers *w, enum worker_kind kind, unsigned wait_m
 
 unsigned workers_wait_ms(const struct workers *w)
 {
-	bool held_up = w->asked != NOTHING_ASKED && clock_monotonic_ns() - w->asked_ns > SPAWN_STEP_MS * 1000000ull;
+	bool is_delayed = w->asked != NOTHING_ASKED && clock_monotonic_ns() - w->asked_ns > SPAWN_STEP_MS * 1000000ull;
 
-	return held_up ? 0 : SPAWN_STEP_MS;
+	return is_delayed ? 0 : SPAWN_STEP_MS;
 }
 
 int worker_ensure(struct workers *w, enum worker_kind kind, unsigned wait_ms)

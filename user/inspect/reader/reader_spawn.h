@@ -35,11 +35,11 @@ void workers_close(struct workers *w);
 /* Replaces a zygote, or a spare one, that is gone or was stopped: now and then, as neither shows it until it is needed.
  */
 void workers_check(struct workers *w);
-/* For who must go on looking: a fork takes a millisecond, and one that the kernel holds up is waited for once. */
+/* For who must go on looking: a fork takes a millisecond, and one that the kernel delays is waited for once. */
 unsigned workers_wait_ms(const struct workers *w);
 /* Also of a zygote that takes the other's place. */
 void workers_hurry(struct workers *w, bool hurried);
-/* 0: there is one. -EINPROGRESS: none within that time, as the kernel holds up forks; ask again. -EPIPE: no zygote is
+/* 0: there is one. -EINPROGRESS: none within that time, as the kernel delays forks; ask again. -EPIPE: no zygote is
  * left. */
 int worker_ensure(struct workers *w, enum worker_kind kind, unsigned wait_ms);
 const char *worker_name(enum worker_kind kind);

@@ -91,9 +91,9 @@ void hurry_beat(struct hurry *h, uint64_t now_ns)
 
 bool hurry_changed(struct hurry *h, bool *ret_is_ahead)
 {
-	bool ahead = h->is_ahead, changed = ahead != h->was_told;
+	bool ahead = h->is_ahead, changed = ahead != h->was_ahead;
 
-	*ret_is_ahead = h->was_told = ahead;
+	*ret_is_ahead = h->was_ahead = ahead;
 	if (ahead && !h->said) {
 		log_detail("this host has more to run than CPUs for it, and ranktrace did not get its turn in time: "
 			   "for %.0f s it goes before other work, as it will where that happens again",

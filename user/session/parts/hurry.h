@@ -17,8 +17,8 @@
 
 struct hurry {
 	pthread_t thread;
-	bool is_on;    /* the thread is there */
-	bool was_told; /* what hurry_changed() said last */
+	bool is_on;     /* the thread is there */
+	bool was_ahead; /* what hurry_changed() said last */
 	bool said;
 	pid_t tid;            /* of the loop */
 	clockid_t loop_clock; /* its CPU time */
