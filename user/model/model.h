@@ -123,6 +123,7 @@ struct proc {
 	uint32_t sample_rounds;   /* how often */
 	struct counter *counters; /* the newest of each name */
 	bool has_phases;          /* its steps have phases, and are counted by them: model_step_done() */
+	struct phase_totals phase_totals;
 };
 
 /* SEQ_GRAPH: collectives that ran in a graph launch (NCCL's counters leave these out). P2P: struct p2p_seq. */
@@ -341,6 +342,9 @@ const struct op *model_next_ended(struct model *m);
 
 /* The step that ended by the newest event; NULL: none did. Valid until the next model_apply(). */
 const struct step_done *model_step_done(const struct model *m);
+
+/* The phase that the process is in now, enum step_phase or PHASE_OTHER; -1: not known, or its steps have none. */
+int proc_phase(const struct proc *p);
 
 const struct proc *model_proc(const struct model *m, uint64_t proc);        /* by proc_key() */
 const struct counter *proc_counter(const struct proc *p, const char *name); /* NULL: no such value was reported */

@@ -97,6 +97,22 @@ static void step_begin(struct phases *f, const struct proc_own *p, uint64_t ns)
 	f->idle_ns = ns;
 }
 
+static void totals_add(struct phase_totals *t, const struct step_done *s)
+{
+	uint64_t ns;
+
+	if (!s->n_backward)
+		return;
+	t->n_steps++;
+	t->wall_ns += s->end_ns - s->begin_ns;
+	t->gpu_wait_ns += s->gpu_wait_ns;
+	t->exposed_most_ns += s->exposed_most_ns;
+	for (int i = 0; i < PHASES_AND_OTHER; i++) {
+		ns = i == PHASE_OTHER ? step_other_ns(s) : s->phase_ns[i];
+		t->host_ns[i] += ns - smaller(ns, s->wait_ns[i]);
+	}
+}
+
 /* The step that ends is given to the sinks; it is good until the next event. */
 static void step_end(struct model *m, struct proc_own *p, uint64_t ns, bool by_data_wait)
 {
@@ -109,6 +125,7 @@ static void step_end(struct model *m, struct proc_own *p, uint64_t ns, bool by_d
 		s->end_ns = ns;
 		s->by_data_wait = by_data_wait;
 		s->n_ops = p->p.n_ops - f->n_ops;
+		totals_add(&p->p.phase_totals, s);
 		m->state->step_done = *s;
 		m->state->has_step_done = true;
 	}
@@ -172,12 +189,26 @@ static void backward_begin(struct model *m, struct proc_own *p, uint64_t ns)
 	f->step.n_backward++;
 }
 
-static bool is_outermost(const struct phases *f)
+/* Of the outermost mark that is a phase; NO_PHASE none. */
+static enum step_phase phase_open(const struct phases *f)
 {
 	for (int i = 0; i < f->depth; i++)
 		if (f->levels[i].phase != NO_PHASE)
-			return false;
-	return true;
+			return f->levels[i].phase;
+	return NO_PHASE;
+}
+
+static bool is_outermost(const struct phases *f)
+{
+	return phase_open(f) == NO_PHASE;
+}
+
+/* Behind a forward's mark its loss is still the forward's. */
+static int phase_now(const struct phases *f)
+{
+	enum step_phase open = phase_open(f);
+
+	return open != NO_PHASE ? (int)open : f->forward_ns ? PHASE_FORWARD : PHASE_OTHER;
 }
 
 static void level_begin(struct model *m, struct proc_own *p, const struct level *l)
@@ -308,6 +339,13 @@ int phases_apply(struct model *m, const struct event *e)
 	return 0;
 }
 
+int proc_phase(const struct proc *p)
+{
+	const struct phases *f = ((const struct proc_own *)p)->phases;
+
+	return f && f->step.begin_ns ? phase_now(f) : -1;
+}
+
 /* The operations that this wait saw the end of could run from then on; UINT64_MAX: there was none. */
 static uint64_t ended_from_ns(const struct proc *p, uint64_t end_ns)
 {
@@ -330,6 +368,7 @@ void phases_waited(struct proc_own *p, const struct event *e)
 		return;
 	begin_ns = larger(e->sync.begin_ns, f->step.begin_ns);
 	f->step.gpu_wait_ns += e->ts_ns - begin_ns;
+	f->step.wait_ns[phase_now(f)] += e->ts_ns - begin_ns;
 	from_ns = ended_from_ns(&p->p, e->ts_ns);
 	if (from_ns < e->ts_ns)
 		f->step.exposed_most_ns += e->ts_ns - larger(begin_ns, from_ns);

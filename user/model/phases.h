@@ -8,11 +8,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct model;
 struct proc;
 
 enum step_phase { PHASE_DATA_WAIT, PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, STEP_PHASES };
+#define PHASE_OTHER STEP_PHASES /* what of a step is in none of them */
+#define PHASES_AND_OTHER (STEP_PHASES + 1)
 
 #define STEP_PARTS_MAX 64 /* of one step that are kept one by one; their time counts in any case */
+
+/* Of all training steps of a process that are over, since it is traced; batches of an evaluation do not count. */
+struct phase_totals {
+	uint64_t n_steps, wall_ns;
+	uint64_t host_ns[PHASES_AND_OTHER]; /* without the training thread's waits for its GPU in them */
+	uint64_t gpu_wait_ns, exposed_most_ns;
+};
 
 struct step_part {
 	enum step_phase phase;
@@ -37,6 +47,7 @@ struct step_done {
 	uint32_t n_backward, n_optimizer; /* micro-batches; 0 backwards: an evaluation's batch */
 	uint64_t n_ops;                   /* NCCL operations called in it, by any thread */
 	uint64_t gpu_wait_ns;             /* its host waits for the GPU */
+	uint64_t wait_ns[PHASES_AND_OTHER]; /* the same, in each phase */
 	/* Of these: from when an operation that ended with the wait could run. Work of the same stream behind it is in
 	 * it: the exposed communication is at most that. */
 	uint64_t exposed_most_ns;
@@ -47,13 +58,25 @@ struct step_done {
 /* The phase of its step in which its training thread is, by the marks so far; false: in none, or none is known. */
 bool proc_phase(const struct proc *p, enum step_phase *ret_phase);
 
-static inline const char *step_phase_name(enum step_phase phase)
+/* What of a step is in no phase. */
+static inline uint64_t step_other_ns(const struct step_done *s)
+{
+	uint64_t rest_ns = s->end_ns - s->begin_ns;
+
+	for (int i = 0; i < STEP_PHASES; i++)
+		rest_ns -= s->phase_ns[i] < rest_ns ? s->phase_ns[i] : rest_ns;
+	return rest_ns;
+}
+
+/* As it is said: "data_wait"; PHASE_OTHER, too. */
+static inline const char *step_phase_name(int phase)
 {
 	switch (phase) {
 	case PHASE_DATA_WAIT: return "data_wait";
 	case PHASE_FORWARD: return "forward";
 	case PHASE_BACKWARD: return "backward";
 	case PHASE_OPTIMIZER: return "optimizer";
+	case PHASE_OTHER: return "other";
 	default: return "?";
 	}
 }

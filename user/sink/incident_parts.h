@@ -25,6 +25,8 @@ void text_link_fault(struct text *t, const struct finding *f);
 bool subject_is_link(const struct subject *s); /* a port or a path */
 /* "91 ms", "1.5 s" */
 void text_time_of_step(struct text *t, double s);
+/* A phase of a step by its name in JSON, as people read it: "the wait for data" */
+void text_phase(struct text *t, const char *phase);
 /* "in openat of /mnt/0/checkpoint.pt"; nothing where neither is known */
 void text_blocked_in(struct text *t, const struct finding *f);
 /* The begin of a line of the block: "  why     "; "" for one that goes on. */

@@ -66,6 +66,19 @@ void text_time_of_step(struct text *t, double s)
 		text_duration(t, s);
 }
 
+void text_phase(struct text *t, const char *phase)
+{
+	static const char *const said[][2] = {
+		{ "data_wait", "the wait for data" },
+		{ "other", "the rest of the step" },
+	};
+
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+		if (!strcmp(phase, said[i][0]))
+			phase = said[i][1];
+	text_add(t, "%s", phase);
+}
+
 void text_blocked_in(struct text *t, const struct finding *f)
 {
 	const char *call = finding_text(f, EVIDENCE_SYSCALL), *file = finding_text(f, EVIDENCE_FILE);
@@ -328,8 +341,37 @@ static void straggler_add(struct text *t, const struct finding *f)
 		text_add(t, ": a signal or a debugger stops it again and again");
 	else if (f->cause == CAUSE_D_STATE)
 		text_add(t, ": its threads wait in the kernel, uninterruptibly");
-	else
+	else if (f->cause == CAUSE_HOST_PHASE && finding_text(f, EVIDENCE_PHASE)) {
+		text_add(t, ": its host is slow in ");
+		text_phase(t, finding_text(f, EVIDENCE_PHASE));
+	} else
 		text_cause(t, f);
+}
+
+/* Whose phase became longer, or that all wait for their GPUs. */
+static void slow_phase_add(struct text *t, const struct finding *f)
+{
+	const char *phase = finding_text(f, EVIDENCE_PHASE), *who = finding_text(f, EVIDENCE_PHASE_WHO),
+		   *ranks = finding_text(f, EVIDENCE_PHASE_RANKS);
+
+	if (!phase) {
+		text_add(t, ": which rank is slow is not known");
+		return;
+	}
+	if (!strcmp(phase, "gpu_wait")) {
+		text_add(t, ": all hosts wait longer for their GPUs%s",
+			 f->cause == CAUSE_GPU ? ", which compute longer" : "");
+		return;
+	}
+	text_add(t, ": ");
+	if (ranks) {
+		text_add(t, "rank%s ", strchr(ranks, ',') ? "s" : "");
+		text_list(t, ranks);
+	} else {
+		text_add(t, "%s", who && !strcmp(who, "turns") ? "now one rank, now another" : "all hosts");
+	}
+	text_add(t, ", in ");
+	text_phase(t, phase);
 }
 
 static void slow_step_add(struct text *t, const struct finding *f)
@@ -343,7 +385,7 @@ static void slow_step_add(struct text *t, const struct finding *f)
 		text_add(t, "the job calls %.3g collectives a second, before %.3g",
 			 finding_number(f, EVIDENCE_OPS_PER_S), finding_number(f, EVIDENCE_OPS_PER_S_BEFORE));
 	}
-	text_add(t, ": which rank is slow is not known");
+	slow_phase_add(t, f);
 }
 
 /* --- the rest --- */

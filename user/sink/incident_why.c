@@ -234,8 +234,48 @@ static void excluded_add(struct why *w)
 	line_text(w, "", "not the reason: CPU, storage, stops, GPU memory calls, loading of GPU code (like its peers)");
 }
 
+/* "backward: 15.2 ms of a step, its peers 0.2 ms (98 % of the wait)" */
+static void phase_add(struct why *w)
+{
+	const char *phase = finding_text(w->f, EVIDENCE_PHASE);
+
+	if (!phase)
+		return;
+	line_begin(w);
+	if (!has(w, EVIDENCE_PHASE_S)) {
+		text_add(w->t, "in its step it is in ");
+		text_phase(w->t, phase);
+		line_end(w);
+		return;
+	}
+	text_phase(w->t, phase);
+	text_add(w->t, ": ");
+	text_time_of_step(w->t, number(w, EVIDENCE_PHASE_S));
+	text_add(w->t, " of a step, %s ", w->f->kind == FINDING_STRAGGLER ? "its peers" : "before");
+	text_time_of_step(w->t, number(w, EVIDENCE_PHASE_USUAL_S));
+	text_add(w->t, " (%.0f %% of the wait)", number(w, EVIDENCE_PHASE_PERCENT));
+	line_end(w);
+}
+
+static void worker_add(struct why *w)
+{
+	const char *name = finding_text(w->f, EVIDENCE_CHILD_NAME);
+
+	if (w->f->kind != FINDING_STRAGGLER || !has(w, EVIDENCE_CHILD_PID))
+		return;
+	text_add(line_begin(w), "of its %.0f processes pid %.0f", number(w, EVIDENCE_N_CHILDREN),
+		 number(w, EVIDENCE_CHILD_PID));
+	text_add(w->t, name ? " (" : "");
+	text_foreign(w->t, name ? name : "", NULL);
+	text_add(w->t, name ? ")" : "");
+	text_add(w->t, " alone is busy");
+	line_end(w);
+}
+
 static void slowness_add(struct why *w)
 {
+	phase_add(w);
+	worker_add(w);
 	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
 		share_add(w, &shares[i]);
 	cpu_add(w);

@@ -13,15 +13,6 @@ static int steps_open(const char *path, struct sink **ret_sink)
 	return line_sink_open(&sink_steps, path, ret_sink);
 }
 
-static uint64_t other_ns(const struct step_done *s)
-{
-	uint64_t rest_ns = s->end_ns - s->begin_ns;
-
-	for (int i = 0; i < STEP_PHASES; i++)
-		rest_ns -= s->phase_ns[i] < rest_ns ? s->phase_ns[i] : rest_ns;
-	return rest_ns;
-}
-
 static int steps_step(struct sink *base, const struct step_done *s, const struct model *m)
 {
 	struct line_sink *to = (struct line_sink *)base;
@@ -42,7 +33,7 @@ static int steps_step(struct sink *base, const struct step_done *s, const struct
 		      ",\"other_ns\":%" PRIu64 ",\"backwards\":%u,\"optimizer_steps\":%u,\"forward_by\":\"%s\""
 		      ",\"backward_end\":\"%s\",\"operations\":%" PRIu64 ",\"gpu_wait_ns\":%" PRIu64
 		      ",\"exposed_most_ns\":%" PRIu64 "}\n",
-		      other_ns(s), s->n_backward, s->n_optimizer, s->forward_by_gap ? "gap" : "mark",
+		      step_other_ns(s), s->n_backward, s->n_optimizer, s->forward_by_gap ? "gap" : "mark",
 		      s->end_by_next ? "next_mark" : "return", s->n_ops, s->gpu_wait_ns, s->exposed_most_ns);
 	return lines_put(&to->out, line, (size_t)n);
 }

@@ -59,9 +59,11 @@ static volatile unsigned int nr_calls[NR_CALLS];
 
 /* c10::intrusive_ptr<PythonRecordFunction> record_function_enter_new(const std::string &, optional<std::string>):
  * what it returns goes where its first argument points. */
-struct sim_range **enter_new(struct sim_range **ret_range, const struct string *name, const void *args) NAMED(
-	"_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERK"
-	"St8optionalIS7_E");
+/* clang-format off */
+struct sim_range **enter_new(struct sim_range **ret_range, const struct string *name, const void *args)
+	NAMED("_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIc"
+	      "EEERKSt8optionalIS7_E");
+/* clang-format on */
 void engine_execute(void *engine, void (*graph)(void *), void *arg)
 	NAMED("_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_");
 void prepare_for_forward(void *reducer) NAMED("_ZN4c10d7Reducer19prepare_for_forwardEv");

@@ -71,7 +71,8 @@ static struct cost_sample sample_of(const struct model *m, const struct proc *p)
 				 .io_seen_ns = p->io_seen_ns,
 				 .throttled_ns = p->throttled_ns,
 				 .throttle_seen_ns = p->throttle_seen_ns,
-				 .quota_cores = p->quota_cores };
+				 .quota_cores = p->quota_cores,
+				 .phases = p->phase_totals };
 	const struct op *op = p->last_op;
 
 	memcpy(s.call_ns, p->call_ns, sizeof(s.call_ns));
@@ -177,6 +178,7 @@ struct cost_rates cost_rates(const struct keyed_table *histories, const struct m
 	}
 	for (int k = COST_ALLOC; k < COST_MAX && calls_seen(p, then->at_ns); k++)
 		r.cost[k] = rate(now.call_ns[class_of[k]], then->call_ns[class_of[k]], now.at_ns, then->at_ns);
+	r.phases = phase_mean(&then->phases, &now.phases);
 	r.throttled = throttled_rate(&now, then);
 	r.io_bytes_s = rate(now.io_bytes, then->io_bytes, now.io_seen_ns, then->io_seen_ns);
 	r.io_bytes_s = r.io_bytes_s < 0 ? -1 : 1e9 * r.io_bytes_s;
@@ -231,10 +233,22 @@ static bool moves_more(const struct cost_rates *own, const struct cost_rates *pe
 	return excess > 0 && own->io_bytes_s > IO_FACTOR * *ret_median && own->io_bytes_s > IO_BYTES_S;
 }
 
+static struct phase_reason phase_of(const struct cost_rates *own, const struct cost_rates *peers, int n_peers,
+				    double blame_share)
+{
+	struct phase_mean others[PEERS_MAX], usual;
+	int n = 0;
+
+	for (; n < n_peers && n < PEERS_MAX; n++)
+		others[n] = peers[n].phases;
+	usual = phase_median(others, n);
+	return phase_reason(&own->phases, &usual, blame_share * own->phases.step_s);
+}
+
 struct host_cause host_cause(const struct cost_rates *own, const struct cost_rates *peers, int n_peers,
 			     double blame_share)
 {
-	struct host_cause c = { .own = *own };
+	struct host_cause c = { .own = *own, .phase = phase_of(own, peers, n_peers, blame_share) };
 	double excess;
 
 	for (int k = 0; k < COST_MAX; k++) {
@@ -250,11 +264,14 @@ struct host_cause host_cause(const struct cost_rates *own, const struct cost_rat
 		c.own.io_bytes_s = -1;
 	else if (!c.cause)
 		c.cause = CAUSE_IO;
+	if (!c.cause)
+		c.cause = phase_reason_cause(&c.phase);
 	return c;
 }
 
 void host_cause_note(struct finding *f, const struct host_cause *c)
 {
+	phase_reason_note(f, &c->phase);
 	for (int k = 0; k < COST_MAX; k++) {
 		if (c->own.cost[k] < 0)
 			continue;

@@ -8,6 +8,7 @@
 
 #include "base/keyed.h"
 #include "finding.h"
+#include "detect/straggler/phase_cost.h"
 #include "model/model.h"
 
 enum host_cost { COST_RUNQ, COST_DISK, COST_STOPPED, COST_ALLOC, COST_FREE, COST_MODULE, COST_GRAPH, COST_MAX };
@@ -29,6 +30,7 @@ struct cost_sample {
 	uint64_t io_bytes, io_seen_ns;
 	uint64_t throttled_ns, throttle_seen_ns;
 	double quota_cores;
+	struct phase_totals phases;
 };
 
 struct cost_history { /* of one process; newest first */
@@ -40,12 +42,14 @@ struct cost_history { /* of one process; newest first */
 struct cost_rates { /* seconds per second; -1 not known */
 	double cost[COST_MAX], throttled, preempted_per_s, io_bytes_s, quota_cores;
 	const char *behind;
+	struct phase_mean phases;
 };
 
 struct host_cause {
 	enum finding_cause cause;     /* CAUSE_NONE: none found */
 	double excess;                /* of the cost over the peers' median */
 	struct cost_rates own, usual; /* usual: the peers' median of each */
+	struct phase_reason phase;    /* in which phase of the step it takes longer than they */
 };
 
 /* A new sample of the rank, into its cost_history of the table. 0 or -ENOMEM. */
@@ -53,7 +57,8 @@ int cost_push(struct keyed_table *histories, const struct model *m, const struct
 /* Rates since `since_ns`, or over the shortest time beyond that the scans show. */
 struct cost_rates cost_rates(const struct keyed_table *histories, const struct model *m, const struct proc *p,
 			     uint64_t since_ns);
-/* Of what stands out from `peers`, the most expensive, if it makes up a good part of `blame_share`. */
+/* Of what stands out from `peers`, the most expensive, if it makes up a good part of `blame_share`; else the phase of
+ * the step in which its host takes longer, if that is nearly all of it. */
 struct host_cause host_cause(const struct cost_rates *own, const struct cost_rates *peers, int n_peers,
 			     double blame_share);
 /* The figures as evidence. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * slow_step.c - the job's iterations take longer than before, and stay so. On a host that runs ahead of its GPU all
- * ranks enqueue alike and no rank can be named: then this is all that can be said. It names no rank and is no proof of
- * a fault; where a straggler is named, or a quota that throttles the job, it is that one's consequence.
+ * ranks enqueue alike and no rank can be named: then this is all that can be said. Where steps have phases, it says
+ * which phase became longer, and whose. It is no proof of a fault; where a straggler is named, or a quota that throttles the job, it is that one's consequence.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 #include "detect/detect.h"
 #include "detect/rank/forget.h"
 #include "detect/straggler/history.h"
+#include "detect/straggler/phase_windows.h"
 
 #define WINDOW_S 0.2 /* iterations are summed up to that: single short ones are the host's jitter */
 #define WINDOWS 10   /* that must all be slow */
@@ -22,6 +23,7 @@
 #define SLOWER 1.10      /* and their median that much above the base's */
 #define OVER 1.05        /* the median below that: it is over */
 #define KEPT (WINDOWS + BASE)
+_Static_assert(KEPT < PHASE_WINDOWS, "a boundary more than windows");
 
 struct series {             /* iterations of one job, as its lowest rank makes them */
 	struct keyed keyed; /* by the job */
@@ -40,6 +42,7 @@ struct series {             /* iterations of one job, as its lowest rank makes t
 
 struct slow_step {
 	struct keyed_table jobs;
+	struct phase_windows phases;
 	uint64_t disturbed_ns;
 	struct forgetting forgetting;
 };
@@ -136,7 +139,21 @@ static double end_error_s(const struct proc *p)
 	return n ? errors[n / 2] : -1;
 }
 
-static int report(struct series *s, const struct model *m, const struct proc *p, struct finding_list *found)
+/* Which phase of whom, where the hosts' phases or their waits for the GPU show it. */
+static void phase_note(const struct slow_step *st, const struct series *s, const struct model *m, double wait_s,
+		       struct finding *f, struct finding_list *found)
+{
+	struct phase_verdict v = phase_windows_judge(&st->phases, m, s->job, WINDOWS, wait_s);
+
+	phase_windows_note(&st->phases, m, s->job, WINDOWS, wait_s, &v, f, found);
+	if (v.reason.phase == PHASE_GPU_WAIT)
+		f->cause = v.computes ? CAUSE_GPU : CAUSE_GPU_OR_UNKNOWN;
+	else if (v.reason.phase >= 0)
+		f->cause = phase_reason_cause(&v.reason);
+}
+
+static int report(struct slow_step *st, struct series *s, const struct model *m, const struct proc *p,
+		  struct finding_list *found)
 {
 	uint64_t cause = slow_cause_key(m, found, s->job);
 	struct finding *f = finding_list_add(found);
@@ -158,19 +175,28 @@ static int report(struct series *s, const struct model *m, const struct proc *p,
 	finding_note(f, EVIDENCE_STEP_BEFORE_S, s->base_s);
 	finding_note(f, EVIDENCE_SLOWER_PERCENT, 100 * (recent[WINDOWS / 2] / s->base_s - 1));
 	finding_note(f, EVIDENCE_END_ERROR_S, end_error_s(p));
+	phase_note(st, s, m, recent[WINDOWS / 2] - s->base_s, f, found);
 	return 0;
 }
 
 static int job_tick(struct slow_step *st, struct series *s, const struct model *m, struct finding_list *found)
 {
 	const struct proc *p = job_anchor(m, s->job);
+	uint64_t n, was_open;
+	int err = 0;
 
 	if (!p)
 		return 0;
 	if (p->key != s->anchor || p->steps->period_ops != s->period)
 		series_restart(s, p);
+	n = s->n;
+	was_open = s->open_since_ns;
 	iterations_take(s, p, st->disturbed_ns);
-	return s->open_since_ns ? report(s, m, p, found) : 0;
+	while (n < s->n && !err)
+		err = phase_windows_push(&st->phases, m, s->job, ++n);
+	if (s->open_since_ns && !was_open)
+		phase_windows_compare(&st->phases, m, s->job, WINDOWS, BASE);
+	return err ? err : s->open_since_ns ? report(st, s, m, p, found) : 0;
 }
 
 /* While something hangs, is blocked or works for long, an iteration says nothing of the pace. */
@@ -204,6 +230,7 @@ static void slow_step_release(void *state)
 	struct slow_step *st = state;
 
 	keyed_free(&st->jobs);
+	phase_windows_free(&st->phases);
 }
 
 const struct detector detector_slow_step = {

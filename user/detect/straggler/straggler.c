@@ -255,8 +255,11 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 	finding_note(f, EVIDENCE_SLOW_OF_LAST_20, times_slow(j, d, HISTORY));
 	if (one >= 0)
 		host_cause_note(f, &c);
-	if (one >= 0 && model_proc(m, d->procs[one]))
+	if (one >= 0 && model_proc(m, d->procs[one])) {
+		if (c.phase.phase == PHASE_DATA_WAIT)
+			data_worker_note(f, m, model_proc(m, d->procs[one]));
 		pressure_note(f, model_proc(m, d->procs[one]));
+	}
 	if (!d->cause)
 		gpu_cause_set(m, found, f);
 	return 0;

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * phase_cost.c - see phase_cost.h.
+ */
+#include "detect/straggler/phase_cost.h"
+
+#include "base/sorted.h"
+
+#define PEERS_MAX 64
+#define BUSY 0.5        /* of the time: a data worker that works */
+#define OTHERS_BUSY 0.5 /* of that one's share: the others do at most so much */
+
+static double seconds(uint64_t now_ns, uint64_t then_ns, double steps)
+{
+	return now_ns > then_ns ? (now_ns - then_ns) * 1e-9 / steps : 0;
+}
+
+struct phase_mean phase_mean(const struct phase_totals *then, const struct phase_totals *now)
+{
+	struct phase_mean mean = { .known = now->n_steps > then->n_steps };
+	double n = mean.known ? (double)(now->n_steps - then->n_steps) : 1;
+
+	if (!mean.known)
+		return mean;
+	for (int i = 0; i < PHASES_AND_OTHER; i++)
+		mean.host_s[i] = seconds(now->host_ns[i], then->host_ns[i], n);
+	mean.step_s = seconds(now->wall_ns, then->wall_ns, n);
+	mean.gpu_wait_s = seconds(now->gpu_wait_ns, then->gpu_wait_ns, n);
+	mean.exposed_most_s = seconds(now->exposed_most_ns, then->exposed_most_ns, n);
+	return mean;
+}
+
+static double median_of(double *values, int n)
+{
+	doubles_sort(values, n);
+	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+struct phase_mean phase_median(const struct phase_mean *all, int n)
+{
+	struct phase_mean median = { .known = false };
+	double values[PHASES_AND_OTHER + 3][PEERS_MAX];
+	int known = 0;
+
+	for (int i = 0; i < n && known < PEERS_MAX; i++) {
+		if (!all[i].known)
+			continue;
+		for (int k = 0; k < PHASES_AND_OTHER; k++)
+			values[k][known] = all[i].host_s[k];
+		values[PHASES_AND_OTHER][known] = all[i].step_s;
+		values[PHASES_AND_OTHER + 1][known] = all[i].gpu_wait_s;
+		values[PHASES_AND_OTHER + 2][known++] = all[i].exposed_most_s;
+	}
+	if (!known)
+		return median;
+	median.known = true;
+	for (int k = 0; k < PHASES_AND_OTHER; k++)
+		median.host_s[k] = median_of(values[k], known);
+	median.step_s = median_of(values[PHASES_AND_OTHER], known);
+	median.gpu_wait_s = median_of(values[PHASES_AND_OTHER + 1], known);
+	median.exposed_most_s = median_of(values[PHASES_AND_OTHER + 2], known);
+	return median;
+}
+
+struct phase_reason phase_reason(const struct phase_mean *own, const struct phase_mean *usual, double wait_s)
+{
+	struct phase_reason r = { .phase = -1 };
+	double longer_s, most_s = PHASE_EXPLAINS * wait_s;
+
+	if (!own->known || !usual->known || !(wait_s > 0))
+		return r;
+	for (int i = 0; i < PHASES_AND_OTHER; i++) {
+		longer_s = own->host_s[i] - usual->host_s[i];
+		if (longer_s < most_s)
+			continue;
+		most_s = longer_s;
+		r = (struct phase_reason){ i, own->host_s[i], usual->host_s[i],
+					   longer_s < wait_s ? longer_s / wait_s : 1 };
+	}
+	return r;
+}
+
+void phase_reason_note(struct finding *f, const struct phase_reason *r)
+{
+	if (r->phase < 0)
+		return;
+	finding_note_text(f, EVIDENCE_PHASE, r->phase == PHASE_GPU_WAIT ? "gpu_wait" : step_phase_name(r->phase));
+	finding_note(f, EVIDENCE_PHASE_S, r->own_s);
+	finding_note(f, EVIDENCE_PHASE_USUAL_S, r->usual_s);
+	finding_note(f, EVIDENCE_PHASE_PERCENT, 100 * r->part);
+}
+
+enum finding_cause phase_reason_cause(const struct phase_reason *r)
+{
+	if (r->phase < 0)
+		return CAUSE_NONE;
+	return r->phase == PHASE_DATA_WAIT ? CAUSE_DATA_WAIT : CAUSE_HOST_PHASE;
+}
+
+/* Share of the time that it works, or 1 where it is blocked right now. */
+static double busy_share(const struct proc *child)
+{
+	const struct task *t = child->tasks;
+
+	while (t && t->tid != child->tgid)
+		t = t->next;
+	if (!t)
+		return 0;
+	if (t->state == TASK_DISK)
+		return 1;
+	return t->prev_seen_ns && t->seen_ns > t->prev_seen_ns && t->run_ns >= t->prev_run_ns
+		       ? (double)(t->run_ns - t->prev_run_ns) / (t->seen_ns - t->prev_seen_ns)
+		       : 0;
+}
+
+void data_worker_note(struct finding *f, const struct model *m, const struct proc *p)
+{
+	const struct proc *busiest = NULL;
+	double most = 0, next = 0, one;
+	int n = 0;
+
+	for (const struct proc *c = m->procs; c; c = c->next) {
+		if (c->dead || !c->is_child || c->leader != p)
+			continue;
+		n++;
+		one = busy_share(c);
+		if (one > most) {
+			next = most;
+			most = one;
+			busiest = c;
+		} else if (one > next) {
+			next = one;
+		}
+	}
+	if (n)
+		finding_note(f, EVIDENCE_N_CHILDREN, n);
+	if (!busiest || most < BUSY || (n > 1 && next > OTHERS_BUSY * most))
+		return;
+	finding_note(f, EVIDENCE_CHILD_PID, busiest->tgid);
+	finding_note_text(f, EVIDENCE_CHILD_NAME, busiest->name);
+}
