@@ -54,6 +54,21 @@ void detectors_set_outside(struct detectors *d, const struct outside_judge *j)
 	d->outside = *j;
 }
 
+/* Of one rank that stands still, or is long at something: in which phase of its step. */
+static void phases_note(const struct model *m, struct finding_list *found)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		struct finding *f = &found->items[i];
+		bool still = f->kind == FINDING_HANG || f->kind == FINDING_D_STATE || f->kind == FINDING_STOPPED ||
+			     f->kind == FINDING_OBSERVATION;
+		const struct proc *p = still && f->n_ranks_all == 1 ? model_proc(m, finding_proc(f, 0)) : NULL;
+		int phase = p && !p->dead ? proc_phase(p->leader) : -1;
+
+		if (phase >= 0)
+			finding_note_text(f, EVIDENCE_PHASE, step_phase_name(phase));
+	}
+}
+
 int detectors_tick(struct detectors *d, const struct model *m, struct finding_list *found)
 {
 	const struct outside_judge *o = &d->outside;
@@ -67,6 +82,7 @@ int detectors_tick(struct detectors *d, const struct model *m, struct finding_li
 	}
 	if (o->behind && !err)
 		err = o->behind(o->of, m, found);
+	phases_note(m, found);
 	severities_judge(found, m->now_ns);
 	return err;
 }

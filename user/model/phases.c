@@ -373,16 +373,3 @@ void phases_waited(struct proc_own *p, const struct event *e)
 	if (from_ns < e->ts_ns)
 		f->step.exposed_most_ns += e->ts_ns - larger(begin_ns, from_ns);
 }
-
-bool proc_phase(const struct proc *p, enum step_phase *ret_phase)
-{
-	const struct phases *f = p->has_phases ? ((const struct proc_own *)p)->phases : NULL;
-
-	for (int i = 0; f && i < f->depth; i++)
-		if (f->levels[i].phase != NO_PHASE) {
-			*ret_phase = f->levels[i].phase;
-			return true;
-		}
-	*ret_phase = PHASE_FORWARD;
-	return f && f->forward_ns;
-}

@@ -55,9 +55,6 @@ struct step_done {
 	struct step_part parts[STEP_PARTS_MAX];
 };
 
-/* The phase of its step in which its training thread is, by the marks so far; false: in none, or none is known. */
-bool proc_phase(const struct proc *p, enum step_phase *ret_phase);
-
 /* What of a step is in no phase. */
 static inline uint64_t step_other_ns(const struct step_done *s)
 {

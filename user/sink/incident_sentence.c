@@ -70,7 +70,7 @@ void text_phase(struct text *t, const char *phase)
 {
 	static const char *const said[][2] = {
 		{ "data_wait", "the wait for data" },
-		{ "other", "the rest of the step" },
+		{ "other", "outside of data, forward, backward and optimizer" },
 	};
 
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
@@ -322,6 +322,13 @@ static void blocked_add(struct text *t, const struct finding *f)
 	text_cause(t, f);
 }
 
+/* ", in backward" */
+static void phase_in_add(struct text *t, const char *phase)
+{
+	text_add(t, strcmp(phase, "other") ? ", in " : ", ");
+	text_phase(t, phase);
+}
+
 static void straggler_add(struct text *t, const struct finding *f)
 {
 	bool one = one_only(f), one_of = !one && number_of(f, EVIDENCE_ONE_OF, 0) > 1;
@@ -342,8 +349,8 @@ static void straggler_add(struct text *t, const struct finding *f)
 	else if (f->cause == CAUSE_D_STATE)
 		text_add(t, ": its threads wait in the kernel, uninterruptibly");
 	else if (f->cause == CAUSE_HOST_PHASE && finding_text(f, EVIDENCE_PHASE)) {
-		text_add(t, ": its host is slow in ");
-		text_phase(t, finding_text(f, EVIDENCE_PHASE));
+		text_add(t, ": its host is slow");
+		phase_in_add(t, finding_text(f, EVIDENCE_PHASE));
 	} else
 		text_cause(t, f);
 }
@@ -370,8 +377,7 @@ static void slow_phase_add(struct text *t, const struct finding *f)
 	} else {
 		text_add(t, "%s", who && !strcmp(who, "turns") ? "now one rank, now another" : "all hosts");
 	}
-	text_add(t, ", in ");
-	text_phase(t, phase);
+	phase_in_add(t, phase);
 }
 
 static void slow_step_add(struct text *t, const struct finding *f)

@@ -237,13 +237,13 @@ static void excluded_add(struct why *w)
 /* "backward: 15.2 ms of a step, its peers 0.2 ms (98 % of the wait)" */
 static void phase_add(struct why *w)
 {
-	const char *phase = finding_text(w->f, EVIDENCE_PHASE);
+	const char *phase = finding_text(w->f, EVIDENCE_PHASE), *who = finding_text(w->f, EVIDENCE_PHASE_WHO);
 
 	if (!phase)
 		return;
 	line_begin(w);
 	if (!has(w, EVIDENCE_PHASE_S)) {
-		text_add(w->t, "in its step it is in ");
+		text_add(w->t, "phase of its step: ");
 		text_phase(w->t, phase);
 		line_end(w);
 		return;
@@ -251,7 +251,8 @@ static void phase_add(struct why *w)
 	text_phase(w->t, phase);
 	text_add(w->t, ": ");
 	text_time_of_step(w->t, number(w, EVIDENCE_PHASE_S));
-	text_add(w->t, " of a step, %s ", w->f->kind == FINDING_STRAGGLER ? "its peers" : "before");
+	text_add(w->t, " of a step%s, %s ", who && !strcmp(who, "turns") ? " on all ranks together" : "",
+		 w->f->kind == FINDING_STRAGGLER ? "its peers" : "before");
 	text_time_of_step(w->t, number(w, EVIDENCE_PHASE_USUAL_S));
 	text_add(w->t, " (%.0f %% of the wait)", number(w, EVIDENCE_PHASE_PERCENT));
 	line_end(w);
@@ -261,7 +262,7 @@ static void worker_add(struct why *w)
 {
 	const char *name = finding_text(w->f, EVIDENCE_CHILD_NAME);
 
-	if (w->f->kind != FINDING_STRAGGLER || !has(w, EVIDENCE_CHILD_PID))
+	if (!has(w, EVIDENCE_PHASE_S) || !has(w, EVIDENCE_CHILD_PID))
 		return;
 	text_add(line_begin(w), "of its %.0f processes pid %.0f", number(w, EVIDENCE_N_CHILDREN),
 		 number(w, EVIDENCE_CHILD_PID));
@@ -274,7 +275,6 @@ static void worker_add(struct why *w)
 
 static void slowness_add(struct why *w)
 {
-	phase_add(w);
 	worker_add(w);
 	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
 		share_add(w, &shares[i]);
@@ -504,6 +504,7 @@ void text_why(struct text *t, const struct finding *f, const struct model *m)
 	kernel_add(&w);
 	call_site_add(&w);
 	wait_add(&w);
+	phase_add(&w);
 	last_call_add(&w);
 	cuda_error_add(&w);
 	pair_add(&w);

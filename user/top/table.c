@@ -180,14 +180,14 @@ static void row_finish(struct top_table *t, struct top_row *r)
 	const struct proc *p = r->proc;
 	const struct task *main_task = main_task_of(p);
 	uint64_t since_ns = t->m->now_ns > GPU_WINDOW_NS ? t->m->now_ns - GPU_WINDOW_NS : 0;
-	enum step_phase phase;
+	int phase = proc_phase(p);
 
 	r->state = state_of(r, main_task);
 	if (p->shared)
 		return;
 	if (p->steps && p->steps->period_ops)
 		r->step_s = p->steps->median_s;
-	if (proc_phase(p, &phase))
+	if (phase >= 0 && phase < STEP_PHASES)
 		r->phase = phase;
 	if (main_task)
 		r->cpu = task_cpu_share(main_task);

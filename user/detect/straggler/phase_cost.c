@@ -113,29 +113,43 @@ static double busy_share(const struct proc *child)
 		       : 0;
 }
 
-void data_worker_note(struct finding *f, const struct model *m, const struct proc *p)
+static const struct proc *child_next(const struct model *m, const struct proc *p, const struct proc *last)
 {
-	const struct proc *busiest = NULL;
-	double most = 0, next = 0, one;
-	int n = 0;
+	const struct proc *c = last ? last->next : m->procs;
 
-	for (const struct proc *c = m->procs; c; c = c->next) {
-		if (c->dead || !c->is_child || c->leader != p)
-			continue;
-		n++;
+	while (c && (c->dead || !c->is_child || c->leader != p))
+		c = c->next;
+	return c;
+}
+
+uint64_t data_worker_find(const struct model *m, const struct proc *p)
+{
+	uint64_t busiest = 0;
+	double most = 0, next = 0, one;
+
+	for (const struct proc *c = child_next(m, p, NULL); c; c = child_next(m, p, c)) {
 		one = busy_share(c);
 		if (one > most) {
 			next = most;
 			most = one;
-			busiest = c;
+			busiest = c->key;
 		} else if (one > next) {
 			next = one;
 		}
 	}
-	if (n)
-		finding_note(f, EVIDENCE_N_CHILDREN, n);
-	if (!busiest || most < BUSY || (n > 1 && next > OTHERS_BUSY * most))
+	return most >= BUSY && next <= OTHERS_BUSY * most ? busiest : 0;
+}
+
+void data_worker_note(struct finding *f, const struct model *m, const struct proc *p, uint64_t worker)
+{
+	const struct proc *w = worker ? model_proc(m, worker) : NULL;
+	int n = 0;
+
+	for (const struct proc *c = child_next(m, p, NULL); c; c = child_next(m, p, c))
+		n++;
+	finding_note(f, EVIDENCE_N_CHILDREN, n);
+	if (!w)
 		return;
-	finding_note(f, EVIDENCE_CHILD_PID, busiest->tgid);
-	finding_note_text(f, EVIDENCE_CHILD_NAME, busiest->name);
+	finding_note(f, EVIDENCE_CHILD_PID, w->tgid);
+	finding_note_text(f, EVIDENCE_CHILD_NAME, w->name);
 }

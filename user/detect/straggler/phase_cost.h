@@ -38,8 +38,10 @@ struct phase_reason phase_reason(const struct phase_mean *own, const struct phas
 void phase_reason_note(struct finding *f, const struct phase_reason *r);
 /* What it is as a cause; CAUSE_NONE where none explains it. */
 enum finding_cause phase_reason_cause(const struct phase_reason *r);
-/* Of a rank that waits for its data: which of its processes makes it wait, as evidence, where one of them alone works
- * or is blocked while the others have nothing to do. */
-void data_worker_note(struct finding *f, const struct model *m, const struct proc *p);
+/* Of a rank that waits for its data the process that makes it wait: the one that alone works or is blocked while its
+ * others have nothing to do. Its key; 0: none stands out, as where it sleeps. */
+uint64_t data_worker_find(const struct model *m, const struct proc *p);
+/* How many processes it started, and that one. */
+void data_worker_note(struct finding *f, const struct model *m, const struct proc *p, uint64_t worker);
 
 #endif

@@ -7,12 +7,22 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/larger.h"
 
+#define RANKS_MOST 64 /* of a job that are compared */
 #define RANKS_SHOWN 16
+#define SHOWS 0.5        /* of the excess of the rank that shows it most */
+#define LONGER 0.05      /* of a step: less is not explained */
 #define EXPOSED_MOST 0.2 /* of the wait: what of it is communication, at most, where the GPU is said to compute */
 #define TURNS_MOST 1.5   /* of the wait: ranks that take turns explain it once, together */
+
+static double smaller_s(double a, double b)
+{
+	return a < b ? a : b;
+}
 
 struct rank_series {
 	struct keyed keyed; /* by the process */
@@ -71,123 +81,164 @@ void phase_windows_compare(struct phase_windows *s, const struct model *m, const
 	}
 }
 
-/* What the ranks' steps have become. */
-struct tally {
-	int n;                                 /* ranks that can be judged */
-	int late[PHASES_AND_OTHER];            /* in that phase: it alone explains the wait */
-	double longer_s[PHASES_AND_OTHER];     /* of all ranks together */
-	struct phase_reason most[PHASES_AND_OTHER];
-	int waits, computes; /* more for the GPU; and not for communication */
-	struct phase_reason gpu;
+/* --- the verdict --- */
+
+struct compared { /* ranks of the job, now and before */
+	struct phase_mean now[RANKS_MOST], before[RANKS_MOST];
+	const struct proc *proc[RANKS_MOST];
+	int n;
+	bool all;      /* no rank of the job is left out */
+	double wait_s; /* that their steps became longer, at the median */
 };
 
-static void host_add(struct tally *t, const struct rank_series *r, const struct phase_mean *now, double wait_s)
-{
-	struct phase_reason one = phase_reason(now, &r->before, wait_s);
-
-	for (int i = 0; i < PHASES_AND_OTHER; i++) {
-		double longer_s = now->host_s[i] - r->before.host_s[i];
-
-		t->longer_s[i] += longer_s;
-		if (longer_s > t->most[i].own_s - t->most[i].usual_s)
-			t->most[i] = (struct phase_reason){ i, now->host_s[i], r->before.host_s[i],
-							    longer_s < wait_s ? longer_s / wait_s : 1 };
-	}
-	if (one.phase >= 0)
-		t->late[one.phase]++;
-}
-
-static void gpu_add(struct tally *t, const struct rank_series *r, const struct phase_mean *now, double wait_s)
-{
-	double longer_s = now->gpu_wait_s - r->before.gpu_wait_s,
-	       exposed_s = now->exposed_most_s - r->before.exposed_most_s;
-
-	if (longer_s < PHASE_EXPLAINS * wait_s)
-		return;
-	t->waits++;
-	t->computes += exposed_s < EXPOSED_MOST * wait_s;
-	if (longer_s > t->gpu.own_s - t->gpu.usual_s)
-		t->gpu = (struct phase_reason){ PHASE_GPU_WAIT, now->gpu_wait_s, r->before.gpu_wait_s,
-						longer_s < wait_s ? longer_s / wait_s : 1 };
-}
-
-static struct tally tally_of(const struct phase_windows *s, const struct model *m, const struct job_id *job,
-			     uint64_t recent, double wait_s)
+static void compared_fill(struct compared *c, const struct phase_windows *s, const struct model *m,
+			  const struct job_id *job, uint64_t recent)
 {
 	const struct rank_series *r;
-	struct phase_mean now;
-	struct tally t = { 0 };
+	struct phase_mean now, before, none = { .known = false };
 
+	c->n = 0;
+	c->all = true;
+	for (const struct proc *p = m->procs; p; p = p->next)
+		c->all &= p->dead || p->is_child || p->job != job || p->has_phases;
 	for (const struct proc *p = rank_next(m, job, NULL); p; p = rank_next(m, job, p)) {
 		r = keyed_find(&s->ranks, p->key, 0);
-		if (!r || !r->before.known)
+		now = r && r->before.known ? mean_between(r, recent, 0) : none;
+		if (!now.known || c->n == RANKS_MOST) {
+			c->all = false;
 			continue;
-		now = mean_between(r, recent, 0);
-		if (!now.known)
-			continue;
-		t.n++;
-		host_add(&t, r, &now, wait_s);
-		gpu_add(&t, r, &now, wait_s);
+		}
+		c->now[c->n] = now;
+		c->before[c->n] = r->before;
+		c->proc[c->n++] = p;
 	}
-	return t;
+	now = phase_median(c->now, c->n);
+	before = phase_median(c->before, c->n);
+	c->wait_s = now.known && before.known ? now.step_s - before.step_s : 0;
+	if (c->wait_s < LONGER * before.step_s)
+		c->wait_s = 0;
 }
 
-struct phase_verdict phase_windows_judge(const struct phase_windows *s, const struct model *m, const struct job_id *job,
-					uint64_t recent, double wait_s)
+static double longer_s(const struct compared *c, int i, int phase)
 {
-	struct phase_verdict v = { .reason.phase = -1 };
-	struct tally t = tally_of(s, m, job, recent, wait_s);
-	int best = -1;
+	return c->now[i].host_s[phase] - c->before[i].host_s[phase];
+}
 
-	for (int i = 0; i < PHASES_AND_OTHER; i++)
-		if (t.late[i] && (best < 0 || t.late[i] > t.late[best]))
-			best = i;
-	if (best >= 0) {
-		v.reason = t.most[best];
-		v.who = 2 * t.late[best] > t.n ? WHO_EVERYBODY : WHO_RANKS;
-		return v;
+/* The phase that explains the wait by itself on most ranks, and of these the one that shows it most; -1 none. */
+static struct phase_reason explaining(const struct compared *c)
+{
+	struct phase_reason most[PHASES_AND_OTHER], one, none = { .phase = -1 };
+	int late[PHASES_AND_OTHER] = { 0 }, best = -1;
+
+	for (int i = 0; i < c->n; i++) {
+		one = phase_reason(&c->now[i], &c->before[i], c->wait_s);
+		if (one.phase < 0)
+			continue;
+		if (!late[one.phase] || one.own_s - one.usual_s > most[one.phase].own_s - most[one.phase].usual_s)
+			most[one.phase] = one;
+		if (++late[one.phase] > (best < 0 ? 0 : late[best]))
+			best = one.phase;
 	}
-	for (int i = 0; i < PHASES_AND_OTHER; i++)
-		if (t.n > 1 && t.longer_s[i] >= PHASE_EXPLAINS * wait_s && t.longer_s[i] <= TURNS_MOST * wait_s &&
-		    (best < 0 || t.longer_s[i] > t.longer_s[best]))
-			best = i;
-	if (best >= 0) {
-		v.reason = t.most[best];
-		v.reason.part = t.longer_s[best] < wait_s ? t.longer_s[best] / wait_s : 1;
-		v.who = WHO_TURNS;
-	} else if (2 * t.waits > t.n) {
-		v.reason = t.gpu;
-		v.computes = 2 * t.computes > t.n;
+	return best < 0 ? none : most[best];
+}
+
+static void rank_add(char *to, size_t size, int rank)
+{
+	size_t length = strlen(to);
+	const char *comma = length ? "," : "";
+
+	if (rank < 0)
+		snprintf(to + length, size - length, "%s?", comma);
+	else
+		snprintf(to + length, size - length, "%s%d", comma, rank);
+}
+
+/* Whose it is: who shows half of it does. One that is a little later than all the others is not the reason. */
+static struct phase_verdict of_ranks(const struct compared *c, struct finding_list *found)
+{
+	struct phase_verdict v = { .reason = explaining(c) };
+	char text[RANKS_SHOWN * 12] = "";
+	int n = 0;
+
+	for (int i = 0; i < c->n && v.reason.phase >= 0; i++) {
+		if (longer_s(c, i, v.reason.phase) < SHOWS * (v.reason.own_s - v.reason.usual_s))
+			continue;
+		v.proc = n ? 0 : c->proc[i]->key;
+		if (n++ < RANKS_SHOWN)
+			rank_add(text, sizeof(text), proc_rank(c->proc[i]));
+	}
+	v.who = 2 * n > c->n ? WHO_EVERYBODY : WHO_RANKS;
+	v.ranks = n && v.who == WHO_RANKS ? finding_list_text(found, text) : NULL;
+	return v;
+}
+
+/* Each is late for a part of the steps only, and all of them together for all. */
+static struct phase_verdict of_turns(const struct compared *c)
+{
+	struct phase_verdict v = { .reason.phase = -1, .who = WHO_TURNS };
+	double least_s = PHASE_EXPLAINS * c->wait_s;
+
+	for (int k = 0; k < PHASES_AND_OTHER && c->n > 1; k++) {
+		double now_s = 0, before_s = 0;
+
+		for (int i = 0; i < c->n; i++) {
+			now_s += c->now[i].host_s[k];
+			before_s += c->before[i].host_s[k];
+		}
+		if (now_s - before_s < least_s || now_s - before_s > TURNS_MOST * c->wait_s)
+			continue;
+		least_s = now_s - before_s;
+		v.reason = (struct phase_reason){ k, now_s, before_s, smaller_s(1, least_s / c->wait_s) };
 	}
 	return v;
 }
 
-/* "3,7": ranks whose own phase explains it. */
-static void ranks_note(const struct phase_windows *s, const struct model *m, const struct job_id *job, uint64_t recent,
-		       double wait_s, int phase, struct finding *f, struct finding_list *found)
+/* Nobody's host is late: all of them wait longer for their GPUs. One that is not seen, or does not, may be the reason.
+ */
+static struct phase_verdict of_gpus(const struct compared *c)
 {
-	const struct rank_series *r;
-	struct phase_mean now;
-	char text[RANKS_SHOWN * 12] = "";
-	int n = 0, length = 0;
+	struct phase_mean now = phase_median(c->now, c->n), before = phase_median(c->before, c->n);
+	struct phase_verdict v = { .reason.phase = -1, .who = WHO_EVERYBODY };
 
-	for (const struct proc *p = rank_next(m, job, NULL); p && n < RANKS_SHOWN; p = rank_next(m, job, p)) {
-		r = keyed_find(&s->ranks, p->key, 0);
-		if (!r)
-			continue;
-		now = mean_between(r, recent, 0);
-		if (phase_reason(&now, &r->before, wait_s).phase != phase)
-			continue;
-		length += proc_rank(p) < 0 ? snprintf(text + length, sizeof(text) - length, "%s?", n ? "," : "")
-					   : snprintf(text + length, sizeof(text) - length, "%s%d", n ? "," : "",
-						      proc_rank(p));
-		n++;
-	}
-	finding_note_text(f, EVIDENCE_PHASE_RANKS, finding_list_text(found, text));
+	for (int i = 0; i < c->n; i++)
+		if (c->now[i].gpu_wait_s - c->before[i].gpu_wait_s < PHASE_EXPLAINS * c->wait_s)
+			return v;
+	if (!c->all)
+		return v;
+	v.reason = (struct phase_reason){ PHASE_GPU_WAIT, now.gpu_wait_s, before.gpu_wait_s,
+					  smaller_s(1, (now.gpu_wait_s - before.gpu_wait_s) / c->wait_s) };
+	v.computes = now.exposed_most_s - before.exposed_most_s < EXPOSED_MOST * c->wait_s;
+	return v;
 }
 
-void phase_windows_note(const struct phase_windows *s, const struct model *m, const struct job_id *job, uint64_t recent,
-		       double wait_s, const struct phase_verdict *v, struct finding *f, struct finding_list *found)
+struct phase_verdict phase_windows_judge(const struct phase_windows *s, const struct model *m,
+					 const struct job_id *job, uint64_t recent, struct finding_list *found)
+{
+	struct phase_verdict v = { .reason.phase = -1 };
+	struct compared *c = malloc(sizeof(*c));
+
+	if (!c)
+		return v;
+	compared_fill(c, s, m, job, recent);
+	if (c->wait_s > 0)
+		v = of_ranks(c, found);
+	if (v.reason.phase == PHASE_DATA_WAIT && v.proc)
+		v.worker = data_worker_find(m, model_proc(m, v.proc));
+	if (c->wait_s > 0 && v.reason.phase < 0)
+		v = of_turns(c);
+	if (c->wait_s > 0 && v.reason.phase < 0)
+		v = of_gpus(c);
+	free(c);
+	return v;
+}
+
+bool phase_verdicts_alike(const struct phase_verdict *a, const struct phase_verdict *b)
+{
+	return a->reason.phase == b->reason.phase && a->who == b->who && a->computes == b->computes &&
+	       !a->ranks == !b->ranks && (!a->ranks || !strcmp(a->ranks, b->ranks));
+}
+
+void phase_verdict_note(struct finding *f, const struct model *m, const struct phase_verdict *v)
 {
 	static const char *const who[] = {
 		[WHO_EVERYBODY] = "everybody", [WHO_RANKS] = "ranks", [WHO_TURNS] = "turns"
@@ -197,8 +248,9 @@ void phase_windows_note(const struct phase_windows *s, const struct model *m, co
 		return;
 	phase_reason_note(f, &v->reason);
 	finding_note_text(f, EVIDENCE_PHASE_WHO, who[v->who]);
-	if (v->who == WHO_RANKS)
-		ranks_note(s, m, job, recent, wait_s, v->reason.phase, f, found);
+	finding_note_text(f, EVIDENCE_PHASE_RANKS, v->ranks);
+	if (v->reason.phase == PHASE_DATA_WAIT && v->proc && model_proc(m, v->proc))
+		data_worker_note(f, m, model_proc(m, v->proc), v->worker);
 }
 
 void phase_windows_free(struct phase_windows *s)

@@ -21,9 +21,12 @@ struct phase_windows { /* zeroed at first */
 enum phase_who { WHO_EVERYBODY, WHO_RANKS, WHO_TURNS };
 
 struct phase_verdict {
-	struct phase_reason reason; /* of the rank that shows it most; phase PHASE_GPU_WAIT, too */
+	struct phase_reason reason; /* of the rank that shows it most; of ranks that take turns all together */
 	enum phase_who who;
-	bool computes; /* of PHASE_GPU_WAIT: it is no wait for communication */
+	const char *ranks; /* "3,7": those of WHO_RANKS; else NULL */
+	uint64_t proc;     /* of one rank alone; else 0 */
+	uint64_t worker;   /* of that rank's data wait: the process that makes it wait; 0 not known */
+	bool computes;     /* of PHASE_GPU_WAIT: it is no wait for communication */
 };
 
 /* Window number `n` of the job ends now, from 1. 0 or -ENOMEM. */
@@ -31,13 +34,13 @@ int phase_windows_push(struct phase_windows *s, const struct model *m, const str
 /* The `base` windows before the `recent` last ones are what the ranks' steps are compared with from now on. */
 void phase_windows_compare(struct phase_windows *s, const struct model *m, const struct job_id *job, uint64_t recent,
 			  uint64_t base);
-/* Why steps of the `recent` last windows are `wait_s` longer. reason.phase -1: no phase explains it, or none is known.
- */
-struct phase_verdict phase_windows_judge(const struct phase_windows *s, const struct model *m, const struct job_id *job,
-					uint64_t recent, double wait_s);
-/* As evidence: what and whose. `found` owns the texts. */
-void phase_windows_note(const struct phase_windows *s, const struct model *m, const struct job_id *job, uint64_t recent,
-		       double wait_s, const struct phase_verdict *v, struct finding *f, struct finding_list *found);
+/* Why training steps of the `recent` last windows are longer than those that they are compared with. reason.phase -1:
+ * they are not, no phase explains it, or none is known. `found` owns the text. */
+struct phase_verdict phase_windows_judge(const struct phase_windows *s, const struct model *m,
+					 const struct job_id *job, uint64_t recent, struct finding_list *found);
+bool phase_verdicts_alike(const struct phase_verdict *a, const struct phase_verdict *b);
+/* As evidence: what and whose. */
+void phase_verdict_note(struct finding *f, const struct model *m, const struct phase_verdict *v);
 void phase_windows_free(struct phase_windows *s);
 
 #endif

@@ -21,6 +21,7 @@
 #define BASE_MIN 20
 #define HIGH_OF_BASE 0.9 /* every recent window above that share of the base: by chance once in 10^10 windows */
 #define SLOWER 1.10      /* and their median that much above the base's */
+#define UNLIKE 10        /* windows in a row that show another phase: it is that one */
 #define OVER 1.05        /* the median below that: it is over */
 #define KEPT (WINDOWS + BASE)
 _Static_assert(KEPT < PHASE_WINDOWS, "a boundary more than windows");
@@ -38,6 +39,8 @@ struct series {             /* iterations of one job, as its lowest rank makes t
 	uint64_t begin_ns[KEPT], n;
 	double base_s; /* while open: as it was */
 	uint64_t open_since_ns, explained_by;
+	struct phase_verdict said; /* while open */
+	int n_unlike;              /* windows in a row of another verdict */
 };
 
 struct slow_step {
@@ -139,21 +142,33 @@ static double end_error_s(const struct proc *p)
 	return n ? errors[n / 2] : -1;
 }
 
-/* Which phase of whom, where the hosts' phases or their waits for the GPU show it. */
-static void phase_note(const struct slow_step *st, const struct series *s, const struct model *m, double wait_s,
-		       struct finding *f, struct finding_list *found)
+/* Which phase of whom. Once it is known it stays, until another one holds in several windows in a row. */
+static void phase_judge(const struct slow_step *st, struct series *s, const struct model *m,
+			struct finding_list *found)
 {
-	struct phase_verdict v = phase_windows_judge(&st->phases, m, s->job, WINDOWS, wait_s);
+	struct phase_verdict v = phase_windows_judge(&st->phases, m, s->job, WINDOWS, found);
 
-	phase_windows_note(&st->phases, m, s->job, WINDOWS, wait_s, &v, f, found);
-	if (v.reason.phase == PHASE_GPU_WAIT)
-		f->cause = v.computes ? CAUSE_GPU : CAUSE_GPU_OR_UNKNOWN;
-	else if (v.reason.phase >= 0)
-		f->cause = phase_reason_cause(&v.reason);
+	if (v.reason.phase < 0 || phase_verdicts_alike(&v, &s->said)) {
+		s->n_unlike = 0;
+	} else if (s->said.reason.phase >= 0 && ++s->n_unlike < UNLIKE) {
+		return;
+	}
+	if (v.reason.phase >= 0 && phase_verdicts_alike(&v, &s->said) && !v.worker)
+		v.worker = s->said.worker;
+	if (v.reason.phase >= 0)
+		s->said = v;
 }
 
-static int report(struct slow_step *st, struct series *s, const struct model *m, const struct proc *p,
-		  struct finding_list *found)
+static void phase_note(const struct series *s, const struct model *m, struct finding *f)
+{
+	phase_verdict_note(f, m, &s->said);
+	if (s->said.reason.phase == PHASE_GPU_WAIT)
+		f->cause = s->said.computes ? CAUSE_GPU : CAUSE_GPU_OR_UNKNOWN;
+	else if (s->said.reason.phase >= 0)
+		f->cause = phase_reason_cause(&s->said.reason);
+}
+
+static int report(struct series *s, const struct model *m, const struct proc *p, struct finding_list *found)
 {
 	uint64_t cause = slow_cause_key(m, found, s->job);
 	struct finding *f = finding_list_add(found);
@@ -175,28 +190,41 @@ static int report(struct slow_step *st, struct series *s, const struct model *m,
 	finding_note(f, EVIDENCE_STEP_BEFORE_S, s->base_s);
 	finding_note(f, EVIDENCE_SLOWER_PERCENT, 100 * (recent[WINDOWS / 2] / s->base_s - 1));
 	finding_note(f, EVIDENCE_END_ERROR_S, end_error_s(p));
-	phase_note(st, s, m, recent[WINDOWS / 2] - s->base_s, f, found);
+	phase_note(s, m, f);
 	return 0;
+}
+
+/* What came since the last tick, and what the ranks' phases were meanwhile. */
+static int windows_take(struct slow_step *st, struct series *s, const struct model *m, const struct proc *p,
+			struct finding_list *found)
+{
+	uint64_t before = s->n, was_open = s->open_since_ns;
+	int err = 0;
+
+	iterations_take(s, p, st->disturbed_ns);
+	for (uint64_t n = before; n < s->n && !err; n++)
+		err = phase_windows_push(&st->phases, m, s->job, n + 1);
+	if (s->open_since_ns && !was_open) {
+		s->said = (struct phase_verdict){ .reason.phase = -1 };
+		s->n_unlike = 0;
+		phase_windows_compare(&st->phases, m, s->job, WINDOWS, BASE);
+	}
+	if (s->open_since_ns && s->n > before)
+		phase_judge(st, s, m, found);
+	return err;
 }
 
 static int job_tick(struct slow_step *st, struct series *s, const struct model *m, struct finding_list *found)
 {
 	const struct proc *p = job_anchor(m, s->job);
-	uint64_t n, was_open;
-	int err = 0;
+	int err;
 
 	if (!p)
 		return 0;
 	if (p->key != s->anchor || p->steps->period_ops != s->period)
 		series_restart(s, p);
-	n = s->n;
-	was_open = s->open_since_ns;
-	iterations_take(s, p, st->disturbed_ns);
-	while (n < s->n && !err)
-		err = phase_windows_push(&st->phases, m, s->job, ++n);
-	if (s->open_since_ns && !was_open)
-		phase_windows_compare(&st->phases, m, s->job, WINDOWS, BASE);
-	return err ? err : s->open_since_ns ? report(st, s, m, p, found) : 0;
+	err = windows_take(st, s, m, p, found);
+	return err ? err : s->open_since_ns ? report(s, m, p, found) : 0;
 }
 
 /* While something hangs, is blocked or works for long, an iteration says nothing of the pace. */

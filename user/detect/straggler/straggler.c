@@ -224,6 +224,16 @@ static struct subject subject_of(const struct model *m, const struct blamed *d)
 	return d->n == 1 ? subject_rank(p ? proc_rank(p) : -1, d->procs[0]) : subject_ranks(d->key);
 }
 
+/* What the host of the one that is named does to it. `p` NULL: its process is not known any more. */
+static void delayed_note(struct finding *f, const struct model *m, const struct proc *p, const struct host_cause *c)
+{
+	host_cause_note(f, c);
+	if (p && c->phase.phase == PHASE_DATA_WAIT)
+		data_worker_note(f, m, p, data_worker_find(m, p));
+	if (p)
+		pressure_note(f, p);
+}
+
 static int report(const struct job_clock *j, const struct model *m, struct blamed *d, struct finding_list *found)
 {
 	double share = recent_mean(j, d->share), iterations = recent_mean(j, j->iterations);
@@ -254,12 +264,7 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 	finding_note(f, EVIDENCE_SLOW_OF_LAST_5, times_slow(j, d, RECENT));
 	finding_note(f, EVIDENCE_SLOW_OF_LAST_20, times_slow(j, d, HISTORY));
 	if (one >= 0)
-		host_cause_note(f, &c);
-	if (one >= 0 && model_proc(m, d->procs[one])) {
-		if (c.phase.phase == PHASE_DATA_WAIT)
-			data_worker_note(f, m, model_proc(m, d->procs[one]));
-		pressure_note(f, model_proc(m, d->procs[one]));
-	}
+		delayed_note(f, m, model_proc(m, d->procs[one]), &c);
 	if (!d->cause)
 		gpu_cause_set(m, found, f);
 	return 0;
