@@ -97,7 +97,7 @@ enum finding_cause phase_reason_cause(const struct phase_reason *r)
 	return r->phase == PHASE_DATA_WAIT ? CAUSE_DATA_WAIT : CAUSE_HOST_PHASE;
 }
 
-/* Share of the time that it works, or 1 where it is blocked right now. */
+/* Share of the time that its main thread works or wants to; 1 where it is blocked right now. */
 static double busy_share(const struct proc *child)
 {
 	const struct task *t = child->tasks;
@@ -108,9 +108,10 @@ static double busy_share(const struct proc *child)
 		return 0;
 	if (t->state == TASK_DISK)
 		return 1;
-	return t->prev_seen_ns && t->seen_ns > t->prev_seen_ns && t->run_ns >= t->prev_run_ns
-		       ? (double)(t->run_ns - t->prev_run_ns) / (t->seen_ns - t->prev_seen_ns)
-		       : 0;
+	if (!t->prev_seen_ns || t->seen_ns <= t->prev_seen_ns || t->run_ns < t->prev_run_ns ||
+	    t->wait_ns < t->prev_wait_ns)
+		return 0;
+	return (double)(t->run_ns - t->prev_run_ns + t->wait_ns - t->prev_wait_ns) / (t->seen_ns - t->prev_seen_ns);
 }
 
 static const struct proc *child_next(const struct model *m, const struct proc *p, const struct proc *last)
