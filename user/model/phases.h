@@ -41,12 +41,12 @@ struct step_done {
 	uint64_t number; /* from 1, of this process as traced */
 	uint64_t begin_ns, end_ns;
 	uint64_t phase_ns[STEP_PHASES];
-	bool by_data_wait;                /* its end, and so the next one's begin; else by the optimizer's end */
-	bool forward_by_gap;              /* some forward had no mark */
-	bool end_by_next;                 /* a backward's end was not seen: it lasted until the next mark at most */
-	uint32_t n_backward, n_optimizer; /* micro-batches; 0 backwards: an evaluation's batch */
-	uint64_t n_ops;                   /* NCCL operations called in it, by any thread */
-	uint64_t gpu_wait_ns;             /* its host waits for the GPU */
+	bool by_data_wait;                  /* its end, and so the next one's begin; else by the optimizer's end */
+	bool forward_by_gap;                /* some forward had no mark */
+	bool end_by_next;                   /* a backward's end was not seen: it lasted until the next mark at most */
+	uint32_t n_backward, n_optimizer;   /* micro-batches; 0 backwards: an evaluation's batch */
+	uint64_t n_ops;                     /* NCCL operations called in it, by any thread */
+	uint64_t gpu_wait_ns;               /* its host waits for the GPU */
 	uint64_t wait_ns[PHASES_AND_OTHER]; /* the same, in each phase */
 	/* Of these: from when an operation that ended with the wait could run. Work of the same stream behind it is in
 	 * it: the exposed communication is at most that. */

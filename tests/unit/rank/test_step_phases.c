@@ -426,6 +426,45 @@ static void collective(uint64_t stream)
 	apply(&e);
 }
 
+/* Of all training steps that are over: what the host did in its phases, without its waits for the GPU. */
+static void totals_are(uint64_t steps, uint64_t wall, uint64_t data, uint64_t forward, uint64_t backward_,
+		       uint64_t optimizer, uint64_t other)
+{
+	const struct phase_totals *t = &last.proc->phase_totals;
+
+	assert_int_equal(t->n_steps, steps);
+	assert_int_equal(t->wall_ns, wall * MS);
+	assert_int_equal(t->host_ns[PHASE_DATA_WAIT], data * MS);
+	assert_int_equal(t->host_ns[PHASE_FORWARD], forward * MS);
+	assert_int_equal(t->host_ns[PHASE_BACKWARD], backward_ * MS);
+	assert_int_equal(t->host_ns[PHASE_OPTIMIZER], optimizer * MS);
+	assert_int_equal(t->host_ns[PHASE_OTHER], other * MS);
+}
+
+static void totals_and_where_it_is(void **state)
+{
+	(void)state;
+	step();
+	step();
+	assert_int_equal(proc_phase(m->procs), PHASE_OTHER);
+	range(DATA, 5);
+	totals_are(1, 40, 5, 10, 20, 4, 1);
+	mark(TORCH_RANGE_BEGIN, DDP);
+	assert_int_equal(proc_phase(m->procs), PHASE_FORWARD);
+	mark(TORCH_RANGE_END, "");
+	assert_int_equal(proc_phase(m->procs), PHASE_FORWARD); /* the loss */
+	mark(TORCH_BACKWARD_BEGIN, "");
+	assert_int_equal(proc_phase(m->procs), PHASE_BACKWARD);
+	mark(TORCH_BACKWARD_END, "");
+	range(STEP, 4);
+	range(DATA, 5); /* of an evaluation, which does not count */
+	range(DDP, 7);
+	mark(TORCH_RANGE_BEGIN, DATA);
+	assert_int_equal(proc_phase(m->procs), PHASE_DATA_WAIT);
+	assert_int_equal(last.n_backward, 0);
+	totals_are(2, 49, 10, 10, 20, 8, 1);
+}
+
 /* Waits of the training thread: all of them, and those at whose end an operation was over, from when it could run. */
 static void exposed(void **state)
 {
@@ -451,6 +490,10 @@ static void exposed(void **state)
 	assert_int_equal(last.n_ops, 1);
 	assert_int_equal(last.gpu_wait_ns, 11 * MS);
 	assert_int_equal(last.exposed_most_ns, 6 * MS);
+	assert_int_equal(last.wait_ns[PHASE_FORWARD], 3 * MS);
+	assert_int_equal(last.wait_ns[PHASE_BACKWARD], 6 * MS);
+	assert_int_equal(last.wait_ns[PHASE_OTHER], 2 * MS);
+	totals_are(1, 24, 5, 0, 4, 4, 0);
 	step();
 	range(DATA, 1);
 	assert_true(!last.gpu_wait_ns && !last.exposed_most_ns && !last.n_ops);
@@ -512,6 +555,7 @@ int main(void)
 		TEST(probes_went),
 		TEST(torn),
 		TEST(children_have_none),
+		TEST(totals_and_where_it_is),
 		TEST(exposed),
 		TEST(exposed_from_the_last_rank_on),
 	};

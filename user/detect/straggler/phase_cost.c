@@ -82,7 +82,7 @@ struct phase_reason phase_reason(const struct phase_mean *own, const struct phas
 
 void phase_reason_note(struct finding *f, const struct phase_reason *r)
 {
-	if (r->phase < 0)
+	if (!(r->part > 0))
 		return;
 	finding_note_text(f, EVIDENCE_PHASE, r->phase == PHASE_GPU_WAIT ? "gpu_wait" : step_phase_name(r->phase));
 	finding_note(f, EVIDENCE_PHASE_S, r->own_s);
@@ -92,7 +92,7 @@ void phase_reason_note(struct finding *f, const struct phase_reason *r)
 
 enum finding_cause phase_reason_cause(const struct phase_reason *r)
 {
-	if (r->phase < 0)
+	if (!(r->part > 0))
 		return CAUSE_NONE;
 	return r->phase == PHASE_DATA_WAIT ? CAUSE_DATA_WAIT : CAUSE_HOST_PHASE;
 }

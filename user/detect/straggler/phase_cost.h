@@ -25,7 +25,7 @@ struct phase_mean { /* of one training step of a rank, in seconds */
 struct phase_reason {
 	int phase;             /* enum step_phase, PHASE_OTHER, PHASE_GPU_WAIT; -1: none explains it */
 	double own_s, usual_s; /* in it, of a step */
-	double part;           /* of the wait that the difference makes up, 1 at most */
+	double part;           /* of the wait that the difference makes up, 1 at most; 0: none explains it */
 };
 
 /* Over the steps that ended between the two; not known where none did. */

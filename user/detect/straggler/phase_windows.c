@@ -70,7 +70,7 @@ static struct phase_mean mean_between(const struct rank_series *r, uint64_t from
 }
 
 void phase_windows_compare(struct phase_windows *s, const struct model *m, const struct job_id *job, uint64_t recent,
-			  uint64_t base)
+			   uint64_t base)
 {
 	struct rank_series *r;
 
@@ -211,8 +211,8 @@ static struct phase_verdict of_gpus(const struct compared *c)
 	return v;
 }
 
-struct phase_verdict phase_windows_judge(const struct phase_windows *s, const struct model *m,
-					 const struct job_id *job, uint64_t recent, struct finding_list *found)
+struct phase_verdict phase_windows_judge(const struct phase_windows *s, const struct model *m, const struct job_id *job,
+					 uint64_t recent, struct finding_list *found)
 {
 	struct phase_verdict v = { .reason.phase = -1 };
 	struct compared *c = malloc(sizeof(*c));

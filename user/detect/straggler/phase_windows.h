@@ -33,11 +33,11 @@ struct phase_verdict {
 int phase_windows_push(struct phase_windows *s, const struct model *m, const struct job_id *job, uint64_t n);
 /* The `base` windows before the `recent` last ones are what the ranks' steps are compared with from now on. */
 void phase_windows_compare(struct phase_windows *s, const struct model *m, const struct job_id *job, uint64_t recent,
-			  uint64_t base);
+			   uint64_t base);
 /* Why training steps of the `recent` last windows are longer than those that they are compared with. reason.phase -1:
  * they are not, no phase explains it, or none is known. `found` owns the text. */
-struct phase_verdict phase_windows_judge(const struct phase_windows *s, const struct model *m,
-					 const struct job_id *job, uint64_t recent, struct finding_list *found);
+struct phase_verdict phase_windows_judge(const struct phase_windows *s, const struct model *m, const struct job_id *job,
+					 uint64_t recent, struct finding_list *found);
 bool phase_verdicts_alike(const struct phase_verdict *a, const struct phase_verdict *b);
 /* As evidence: what and whose. */
 void phase_verdict_note(struct finding *f, const struct model *m, const struct phase_verdict *v);

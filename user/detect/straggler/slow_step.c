@@ -2,7 +2,8 @@
  *
  * slow_step.c - the job's iterations take longer than before, and stay so. On a host that runs ahead of its GPU all
  * ranks enqueue alike and no rank can be named: then this is all that can be said. Where steps have phases, it says
- * which phase became longer, and whose. It is no proof of a fault; where a straggler is named, or a quota that throttles the job, it is that one's consequence.
+ * which phase became longer, and whose. It is no proof of a fault; where a straggler is named, or a quota that
+ * throttles the job, it is that one's consequence.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -143,8 +144,7 @@ static double end_error_s(const struct proc *p)
 }
 
 /* Which phase of whom. Once it is known it stays, until another one holds in several windows in a row. */
-static void phase_judge(const struct slow_step *st, struct series *s, const struct model *m,
-			struct finding_list *found)
+static void phase_judge(const struct slow_step *st, struct series *s, const struct model *m, struct finding_list *found)
 {
 	struct phase_verdict v = phase_windows_judge(&st->phases, m, s->job, WINDOWS, found);
 

@@ -228,7 +228,7 @@ static struct subject subject_of(const struct model *m, const struct blamed *d)
 static void delayed_note(struct finding *f, const struct model *m, const struct proc *p, const struct host_cause *c)
 {
 	host_cause_note(f, c);
-	if (p && c->phase.phase == PHASE_DATA_WAIT)
+	if (p && phase_reason_cause(&c->phase) == CAUSE_DATA_WAIT)
 		data_worker_note(f, m, p, data_worker_find(m, p));
 	if (p)
 		pressure_note(f, p);
