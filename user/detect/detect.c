@@ -54,7 +54,7 @@ void detectors_set_outside(struct detectors *d, const struct outside_judge *j)
 	d->outside = *j;
 }
 
-/* Of one rank that stands still, or is long at something: in which phase of its step. */
+/* Of one rank that does not move, or is long at something: in which phase of its step. */
 static void phases_note(const struct model *m, struct finding_list *found)
 {
 	for (size_t i = 0; i < found->n; i++) {

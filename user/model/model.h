@@ -101,9 +101,8 @@ struct proc {
 	struct proc *next;     /* of model, in order of appearance */
 	struct op *last_op;    /* newest operation called, through prev_in_proc; NULL none kept */
 	uint64_t last_call_ns; /* newest sign of its host code: an operation, a wait or its end, a creation call */
-	uint64_t attached_ns;  /* probes were attached to it until then, the last time; 0 not known. What it called
-				  before  is not seen */
-	uint64_t last_sync_ns; /* newest end of a host wait for the GPU; 0: such waits are not seen */
+	uint64_t attached_ns; /* its probes were attached by then, the last time: no call before is seen; 0 not known */
+	uint64_t last_sync_ns;                /* newest end of a host wait for the GPU; 0: such waits are not seen */
 	uint64_t io_seen_ns, prev_io_seen_ns; /* of io_bytes, prev_io_bytes; 0 never */
 	uint64_t call_ns[CALL_CLASS_MAX];     /* total time of driver calls that are over */
 	int cuda_error;                       /* last error a driver call returned; 0 none */
@@ -342,9 +341,6 @@ const struct op *model_next_ended(struct model *m);
 
 /* The step that ended by the newest event; NULL: none did. Valid until the next model_apply(). */
 const struct step_done *model_step_done(const struct model *m);
-
-/* The phase that the process is in now, enum step_phase or PHASE_OTHER; -1: not known, or its steps have none. */
-int proc_phase(const struct proc *p);
 
 const struct proc *model_proc(const struct model *m, uint64_t proc);        /* by proc_key() */
 const struct counter *proc_counter(const struct proc *p, const char *name); /* NULL: no such value was reported */

@@ -78,4 +78,7 @@ static inline const char *step_phase_name(int phase)
 	}
 }
 
+/* The phase that the process is in now, enum step_phase or PHASE_OTHER; -1: not known, or its steps have none. */
+int proc_phase(const struct proc *p);
+
 #endif

@@ -61,8 +61,8 @@ static volatile unsigned int nr_calls[NR_CALLS];
  * what it returns goes where its first argument points. */
 /* clang-format off */
 struct sim_range **enter_new(struct sim_range **ret_range, const struct string *name, const void *args)
-	NAMED("_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIc"
-	      "EEERKSt8optionalIS7_E");
+	NAMED("_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESa"
+	      "IcEEERKSt8optionalIS7_E");
 /* clang-format on */
 void engine_execute(void *engine, void (*graph)(void *), void *arg)
 	NAMED("_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_");

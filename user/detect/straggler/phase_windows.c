@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * phase_windows.c - see phase_windows.h. Only what the host does tells ranks apart: in a wait for the GPU a rank waits
- * for the slow one, too. So the GPU is the answer where no host's phase is, and all ranks wait longer for it.
+ * phase_windows.c - see phase_windows.h. Only by what the host does ranks can be distinguished: in a wait for the GPU a
+ * rank waits for the slow one, too. So the GPU is the answer where no host's phase is, and all ranks wait longer for
+ * it.
  */
 #include "detect/straggler/phase_windows.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/larger.h"
+#include "detect/phrase.h"
 
 #define RANKS_MOST 64 /* of a job that are compared */
 #define RANKS_SHOWN 16
@@ -142,17 +143,6 @@ static struct phase_reason explaining(const struct compared *c)
 	return best < 0 ? none : most[best];
 }
 
-static void rank_add(char *to, size_t size, int rank)
-{
-	size_t length = strlen(to);
-	const char *comma = length ? "," : "";
-
-	if (rank < 0)
-		snprintf(to + length, size - length, "%s?", comma);
-	else
-		snprintf(to + length, size - length, "%s%d", comma, rank);
-}
-
 /* Whose it is: who shows half of it does. One that is a little later than all the others is not the reason. */
 static struct phase_verdict of_ranks(const struct compared *c, struct finding_list *found)
 {
@@ -165,7 +155,7 @@ static struct phase_verdict of_ranks(const struct compared *c, struct finding_li
 			continue;
 		v.proc = n ? 0 : c->proc[i]->key;
 		if (n++ < RANKS_SHOWN)
-			rank_add(text, sizeof(text), proc_rank(c->proc[i]));
+			phrase_list(text, sizeof(text), proc_rank(c->proc[i]));
 	}
 	v.who = 2 * n > c->n ? WHO_EVERYBODY : WHO_RANKS;
 	v.ranks = n && v.who == WHO_RANKS ? finding_list_text(found, text) : NULL;
@@ -193,7 +183,7 @@ static struct phase_verdict of_turns(const struct compared *c)
 	return v;
 }
 
-/* Nobody's host is late: all of them wait longer for their GPUs. One that is not seen, or does not, may be the reason.
+/* No host is late: all of them wait longer for their GPUs. One that is not seen, or does not, may be the reason.
  */
 static struct phase_verdict of_gpus(const struct compared *c)
 {
