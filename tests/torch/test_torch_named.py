@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: on a busy machine ranks are late for want of a CPU, and not in the phase that is slow
-"""A rank whose host is slow in one phase of its steps is named with that phase; one that compiles within a forward is an
-observation that says so, and no warning. The phase, the rank and the step are drawn."""
+"""A rank whose host is slow in one phase of its steps is named with that phase; one that compiles within a forward is
+an observation that says so, and no warning. The phase, the rank and the step are drawn."""
 import sys
 import time
 
