@@ -217,15 +217,27 @@ static void foot_draw(struct canvas *c, int line, const struct top_view *v, cons
 			   v->page == TOP_RANK || v->page == TOP_FINDING ? of_rank : keys);
 }
 
+static int head_lines(const struct top_source *s)
+{
+	return s->seekable ? 4 : 3;
+}
+
+void top_settle(struct top_view *v, struct top_table *t, const struct top_source *s, int rows, int cols)
+{
+	int lines = rows - head_lines(s) - 2;
+
+	top_view_turn(v, t, s, lines > 0 ? (size_t)lines : 1, cols);
+}
+
 void top_draw(struct canvas *c, struct top_view *v, struct top_table *t, const struct top_source *s)
 {
-	int head = s->seekable ? 4 : 3, lines = c->rows - head - 2;
+	int head = head_lines(s), lines = c->rows - head - 2;
 
 	if (c->rows < TOP_ROWS_MIN || c->cols < TOP_COLS_MIN) {
 		canvas_putf(c, 0, 0, c->cols, INK_PLAIN, "at least %d x %d", TOP_COLS_MIN, TOP_ROWS_MIN);
 		return;
 	}
-	top_view_turn(v, t, s, (size_t)lines, c->cols);
+	top_settle(v, t, s, c->rows, c->cols);
 	title_draw(c, t, s);
 	counts_draw(c, 1, t);
 	worst_draw(c, 2, t);

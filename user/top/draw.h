@@ -12,7 +12,9 @@
 #define TOP_ROWS_MIN 8 /* on fewer rows or columns it says so, and nothing else */
 #define TOP_COLS_MIN 40
 
-/* Settles the view for this size (top_view_turn()), then draws. */
+/* What is shown of the view on a screen of that size: after a key, so that the next one is about that. */
+void top_settle(struct top_view *v, struct top_table *t, const struct top_source *s, int rows, int cols);
+/* Settles the view for this size, then draws. */
 void top_draw(struct canvas *c, struct top_view *v, struct top_table *t, const struct top_source *s);
 
 #endif

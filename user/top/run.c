@@ -148,7 +148,7 @@ static int want_do(struct top_run *r, enum top_want want)
 {
 	switch (want) {
 	case TOP_WANT_QUIT: return 1;
-	case TOP_WANT_SEEK: return top_feed_seek(r->feed, r->view.seek_ns);
+	case TOP_WANT_SEEK: r->view.seeks = false; return top_feed_seek(r->feed, r->view.seek_ns);
 	case TOP_WANT_PLAY: play(r); return 0;
 	case TOP_WANT_RAISE: ask(r, SESSION_RAISE); return 0;
 	case TOP_WANT_STACKS:
@@ -180,10 +180,12 @@ static int keys_take(struct top_run *r)
 		if (key <= 0)
 			continue;
 		want = top_view_key(&r->view, key, &r->table, &r->source);
-		if (want == TOP_WANT_SEEK)
+		if (want == TOP_WANT_SEEK) {
 			seek = want;
-		else
-			err = want_do(r, want);
+			continue;
+		}
+		err = want_do(r, want);
+		top_settle(&r->view, &r->table, &r->source, r->rows, r->cols); /* what the next key is about */
 	}
 	return !err && seek == TOP_WANT_SEEK ? want_do(r, seek) : err;
 }
@@ -215,10 +217,10 @@ static void source_renew(struct top_run *r)
 
 static int draw(struct top_run *r, struct canvas *c)
 {
-	int rows, cols, err;
+	int err;
 
-	screen_size(&rows, &cols);
-	err = canvas_begin(c, rows, cols);
+	screen_size(&r->rows, &r->cols);
+	err = canvas_begin(c, r->rows, r->cols);
 	if (err)
 		return err;
 	source_renew(r);

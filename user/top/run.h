@@ -19,6 +19,7 @@ struct top_run { /* zeroed at first, but for what is given */
 	/* its own */
 	struct top_view view;
 	struct top_table table;
+	int rows, cols; /* of the screen, as drawn last */
 	char *messages;
 	size_t messages_len;
 	char message[256];

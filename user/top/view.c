@@ -113,7 +113,6 @@ void top_view_turn(struct top_view *v, struct top_table *t, const struct top_sou
 {
 	top_view_free(v);
 	v->n_groups = 0;
-	v->seeks = false;
 	if (v->page == TOP_RANKS)
 		rows_turn(v, t);
 	else if (v->page == TOP_FINDINGS)

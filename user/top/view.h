@@ -66,7 +66,7 @@ struct top_view {
 	bool follows; /* the selection stays with its rank, wherever that is sorted to */
 	char incident[FINDING_ID_MAX];
 	uint64_t seek_ns;
-	bool seeks; /* since it was drawn: the next key counts from there */
+	bool seeks; /* and it was not done yet: the next key counts from there; the caller clears it */
 	/* what is shown: top_view_turn() */
 	size_t n_rows, n_groups;
 	struct top_group *groups; /* NULL: rows */

@@ -130,6 +130,14 @@ static void test_dead_rank(void **state)
 	shown_free(&s);
 }
 
+static void seek(struct shown *s)
+{
+	assert_int_equal(top_feed_seek(&s->feed, s->view.seek_ns), 0);
+	s->view.seeks = false;
+	renew(s);
+	draw(s, 24, 80);
+}
+
 /* Back, on, to the finding: each time what the model is then, as if it had come there for the first time. */
 static void test_time(void **state)
 {
@@ -142,24 +150,18 @@ static void test_time(void **state)
 	snprintf(end, sizeof(end), "%s", line_at(&s, 5));
 	assert_int_equal(s.source.n_opened, 1);
 	assert_int_equal(key(&s, '^'), TOP_WANT_SEEK);
-	assert_int_equal(top_feed_seek(&s.feed, s.view.seek_ns), 0);
-	renew(&s);
-	draw(&s, 24, 80);
+	seek(&s);
 	assert_int_equal(s.table.n_open[SEVERITY_WARNING], 0);
 	assert_int_equal(key(&s, 'n'), TOP_WANT_SEEK);
 	assert_int_equal(s.view.seek_ns, s.source.opened_ns[0]);
-	assert_int_equal(top_feed_seek(&s.feed, s.view.seek_ns), 0);
-	renew(&s);
-	draw(&s, 24, 80);
+	seek(&s);
 	assert_int_equal(s.table.n_open[SEVERITY_WARNING], 1);
 	assert_int_equal(key(&s, TOP_KEY_LEFT), TOP_WANT_SEEK);
 	assert_int_equal(s.view.seek_ns, s.source.opened_ns[0] - 1000000000);
 	assert_int_equal(key(&s, TOP_KEY_LEFT), TOP_WANT_SEEK); /* pressed twice before it was drawn */
 	assert_int_equal(s.view.seek_ns, s.source.opened_ns[0] - 2000000000);
 	assert_int_equal(key(&s, '$'), TOP_WANT_SEEK);
-	assert_int_equal(top_feed_seek(&s.feed, s.view.seek_ns), 0);
-	renew(&s);
-	draw(&s, 24, 80);
+	seek(&s);
 	assert_string_equal(line_at(&s, 5), end);
 	shown_free(&s);
 }
