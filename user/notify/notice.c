@@ -195,7 +195,7 @@ void notices_turn(struct notices *s, int64_t now_ms)
 			s->n--;
 			continue;
 		}
-		if (!n->closed && n->begun_ms && !n->acknowledged)
+		if (!n->closed && n->begun_ms)
 			remind(s, n, n->turned_ms, now_ms);
 		if (!n->closed)
 			begin(s, n, now_ms);
