@@ -283,7 +283,7 @@ int cmd_top(int argc, char **argv)
 {
 	static const struct argp argp = { top_options, top_option, NULL, NULL, NULL, NULL, NULL };
 	static const struct help help = {
-		"top", "[OPTIONS]\n[OPTIONS] FILE.rtr (-: one that still comes, from standard input)",
+		"top", "[OPTIONS]\n[OPTIONS] FILE.rtr (-: standard input)",
 		"Shows the ranks of this node as they are now, or of a recording at any time: what each does, who is "
 		"late, what is found. Key ? lists the keys. Of another node: ssh NODE ranktrace record --all --tier "
 		"watch -o - | ranktrace top -"
