@@ -55,6 +55,26 @@ static void up_and_down_by_itself(void **state)
 	escalation_free(e);
 }
 
+/* Somebody who asks need not wait for the end of the pause; twice at once is once. */
+static void asked_for(void **state)
+{
+	struct escalation *e = escalation_new(&cfg);
+	struct tier_change c;
+
+	(void)state;
+	assert_int_equal(escalation_note(e, 5, 9, 100 * S), 0);
+	assert_false(escalation_ask(e, 5, 101 * S));
+	expect(e, 101, 5, TIER_WATCH, TIER_TRACE);
+	expect(e, 160, 5, TIER_TRACE, TIER_WATCH);
+	assert_int_equal(escalation_note(e, 5, 9, 170 * S), 0);
+	expect_none(e, 171); /* a finding waits */
+	assert_true(escalation_ask(e, 5, 172 * S));
+	assert_true(escalation_next(e, 172 * S, &c));
+	assert_int_equal(c.tier, TIER_TRACE);
+	assert_int_equal(c.incident, 0);
+	escalation_free(e);
+}
+
 static void left_alone_afterwards(void **state)
 {
 	struct escalation *e = escalation_new(&cfg);
@@ -159,6 +179,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(up_and_down_by_itself),
+		cmocka_unit_test(asked_for),
 		cmocka_unit_test(left_alone_afterwards),
 		cmocka_unit_test(late_samples),
 		cmocka_unit_test(bounded),
