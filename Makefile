@@ -48,7 +48,7 @@ BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 
 all: deps build ## install what is missing, then build
 
-build: $(O)/ranktrace simjob ## build only
+build: $(O)/ranktrace simjob simcluster ## build only
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14

@@ -73,6 +73,7 @@ ALLOWED = {
     "tools/stress/nccl": ["user/base", "tools/stress", "tools/stress/lib", "tools/stress/bisect"],
     "tools/stress/rdma": ["user/base", "tools/stress", "tools/stress/lib", "tools/stress/nccl", "tracers/rdma",
                           "tracers/rdma/wire"],
+    "tools/simcluster": ["*"],  # a hub around a simulated job
     "tools/simjob/libnvml": [],
     "tools/simjob/libcuda": ["tools/simjob/libnvml"],
     "tools/simjob/libnccl": ["tools/simjob/libcuda"],

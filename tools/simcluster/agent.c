@@ -13,8 +13,8 @@
 #include "tools/simcluster/rank_report.h"
 
 #define SLOT_S 0.05
-#define SLOTS 256            /* 12 s: no message is later */
-#define READ_BEFORE_S 0.06   /* counters and threads are so old at the most when the message is made */
+#define SLOTS 256          /* 12 s: no message is later */
+#define READ_BEFORE_S 0.06 /* counters and threads are so old at the most when the message is made */
 #define JITTER_S 0.005
 #define DAY_S 86400.0
 

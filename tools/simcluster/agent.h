@@ -11,13 +11,13 @@
 #include "tools/simcluster/fault.h"
 
 struct noise {
-	double skew_s;   /* of two hosts' clocks, and as much that the ways of two hosts differ */
-	double drift;    /* 20e-6 */
-	double error_s;  /* of the inferred end of an operation; INFINITY: no end is known */
-	double loss;     /* share of messages */
-	double lag_s;    /* an agent is so late at the most */
-	bool asleep;     /* hosts sleep while they wait for their GPU, else they spin */
-	bool calls;      /* probes are on: entered, reached, completed; else counters alone */
+	double skew_s;  /* of two hosts' clocks, and as much that the ways of two hosts differ */
+	double drift;   /* 20e-6 */
+	double error_s; /* of the inferred end of an operation; INFINITY: no end is known */
+	double loss;    /* share of messages */
+	double lag_s;   /* an agent is so late at the most */
+	bool asleep;    /* hosts sleep while they wait for their GPU, else they spin */
+	bool calls;     /* probes are on: entered, reached, completed; else counters alone */
 };
 
 struct agents;
@@ -28,8 +28,8 @@ void agents_free(struct agents *a);
 /* From now on other noise and another seed: after a fork. */
 void agents_reseed(struct agents *a, uint64_t seed);
 
-struct delivery { /* a message that arrives */
-	double at_s;     /* at the bus */
+struct delivery {    /* a message that arrives */
+	double at_s; /* at the bus */
 	int host;
 	const char *name; /* of the host, as the subject has it */
 	const void *data;

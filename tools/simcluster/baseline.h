@@ -9,12 +9,12 @@
 #include "tools/simcluster/judge.h"
 
 /* id, name, seconds from the first wait to its word, what it does */
-#define BASELINES(X)                                                                                                   \
+#define BASELINES(X) \
 	X(TIMEOUT, "timeout 600 s", 600, "the watchdog of the rank that waits longest ends the job, and names itself") \
-	X(KERNEL, "kernel timeout 300 s", 300, "the same after a shorter time, by the kernel that does not end")       \
-	X(OUTLIER, "RAS-style outlier", 5,                                                                             \
-	  "ranks whose count of operations differs from most of their communicator, where fewest do")                  \
-	X(LAST, "last arriver", 5, "of the communicator in which somebody waited first, who is not there")             \
+	X(KERNEL, "kernel timeout 300 s", 300, "the same after a shorter time, by the kernel that does not end") \
+	X(OUTLIER, "RAS-style outlier", 5, \
+	  "ranks whose count of operations differs from most of their communicator, where fewest do") \
+	X(LAST, "last arriver", 5, "of the communicator in which somebody waited first, who is not there") \
 	X(LONGEST, "longest duration", 5, "who is in an operation for the longest time")
 
 enum baseline {

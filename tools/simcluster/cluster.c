@@ -89,7 +89,8 @@ int cluster_init(struct cluster *c, const struct shape *s, unsigned long seed)
 {
 	*c = (struct cluster){ .shape = *s, .n_ranks = s->tp * s->pp * s->dp, .n_ops = 2 * s->micro + 3 };
 	c->gone_s = INFINITY;
-	if (s->micro < 1 || s->pp > STAGES_MAX || s->micro > MICRO_MAX || c->n_ranks < PER_HOST || c->n_ranks % PER_HOST)
+	if (s->micro < 1 || s->pp > STAGES_MAX || s->micro > MICRO_MAX || c->n_ranks < PER_HOST ||
+	    c->n_ranks % PER_HOST)
 		return -EINVAL;
 	c->n_hosts = c->n_ranks / PER_HOST;
 	c->queue = (int)lround(s->run_ahead_s / s->step_s * c->n_ops);

@@ -50,9 +50,9 @@ struct rank_pause { /* of one rank in this step; one at most */
 
 struct sim_rank {
 	struct rank_pause pause;
-	double gpu_factor;         /* of its work on the GPU; 1 */
-	double host_factor;        /* of the time between its calls */
-	bool world_first;          /* it calls the job-wide operation before `pause.op`, and waits there */
+	double gpu_factor;          /* of its work on the GPU; 1 */
+	double host_factor;         /* of the time between its calls */
+	bool world_first;           /* it calls the job-wide operation before `pause.op`, and waits there */
 	unsigned long n[SIM_COMMS]; /* collectives that were called, up to the begin of this step */
 };
 
@@ -73,7 +73,7 @@ struct cluster {
 	double begin_s, end_s;  /* of this step; end INFINITY: it hangs */
 	double work_factor;     /* of this step: an evaluation takes longer */
 	unsigned long step;
-	int queue; /* the host is so many operations ahead at the most */
+	int queue;             /* the host is so many operations ahead at the most */
 	double *last, *factor; /* scratch, by communicator */
 	unsigned generation;   /* a restart makes other processes and communicators */
 	double gone_s;         /* before this one its processes ended; INFINITY: there was no other */

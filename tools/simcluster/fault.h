@@ -8,20 +8,20 @@
 #include "tools/simcluster/cluster.h"
 
 /* id, name, what is to be said of it */
-#define FAULTS(X)                                                                                                      \
-	X(NONE, "none", "nothing")                                                                                     \
-	X(STOP, "stop", "one rank is stopped (F1)")                                                                    \
-	X(KILL, "kill", "one rank is killed (F2)")                                                                     \
-	X(HANG, "hang", "one rank sleeps in a pass of its pipeline and never calls (F3, F6)")                          \
-	X(BUSY, "busy", "the same, spinning on a CPU (F3)")                                                            \
-	X(DEADLOCK, "deadlock", "one rank calls two communicators in the other order (F4)")                            \
-	X(DSTATE, "dstate", "one rank's main thread is in D state without end (F8)")                                   \
-	X(TWO, "two", "two ranks sleep, of different replicas (F19)")                                                  \
-	X(HOST, "host", "a host is gone, with its agent")                                                              \
-	X(AGENT, "agent", "an agent is gone, its ranks train on (F20)")                                                \
-	X(SLOW, "slow", "one GPU takes longer (F11)")                                                                  \
-	X(LATE, "late", "one host begins each step late: no CPU, slow input (F10)")                                    \
-	X(TRAFFIC, "traffic", "a shared link is slow, for a host after the other (F13)")                               \
+#define FAULTS(X) \
+	X(NONE, "none", "nothing") \
+	X(STOP, "stop", "one rank is stopped (F1)") \
+	X(KILL, "kill", "one rank is killed (F2)") \
+	X(HANG, "hang", "one rank sleeps in a pass of its pipeline and never calls (F3, F6)") \
+	X(BUSY, "busy", "the same, spinning on a CPU (F3)") \
+	X(DEADLOCK, "deadlock", "one rank calls two communicators in the other order (F4)") \
+	X(DSTATE, "dstate", "one rank's main thread is in D state without end (F8)") \
+	X(TWO, "two", "two ranks sleep, of different replicas (F19)") \
+	X(HOST, "host", "a host is gone, with its agent") \
+	X(AGENT, "agent", "an agent is gone, its ranks train on (F20)") \
+	X(SLOW, "slow", "one GPU takes longer (F11)") \
+	X(LATE, "late", "one host begins each step late: no CPU, slow input (F10)") \
+	X(TRAFFIC, "traffic", "a shared link is slow, for a host after the other (F13)") \
 	X(IMBALANCE, "imbalance", "the last stage is a fifth heavier, sequences vary by a tenth (F16)")
 
 enum fault_kind {
@@ -33,13 +33,13 @@ enum fault_kind {
 
 struct fault {
 	enum fault_kind kind;
-	double severity;    /* of SLOW and LATE: 1.1 is a tenth of the step */
-	int rank, rank2;    /* -1 none */
-	int op;             /* it begins there, in the next step */
-	bool struck;        /* that step was run */
-	double silent_s;    /* its host's agent says nothing from then on; INFINITY: it does */
-	double first_s;     /* the first peer waits; INFINITY: none does (yet) */
-	double begin_s;     /* of the first step that has it */
+	double severity; /* of SLOW and LATE: 1.1 is a tenth of the step */
+	int rank, rank2; /* -1 none */
+	int op;          /* it begins there, in the next step */
+	bool struck;     /* that step was run */
+	double silent_s; /* its host's agent says nothing from then on; INFINITY: it does */
+	double first_s;  /* the first peer waits; INFINITY: none does (yet) */
+	double begin_s;  /* of the first step that has it */
 };
 
 const char *fault_name(enum fault_kind kind);

@@ -117,9 +117,7 @@ static int listener_close(struct sink *s, const struct model *m)
 	return 0;
 }
 
-static const struct sink_class listener_class = { .name = "judge",
-						  .incident = incident_take,
-						  .close = listener_close };
+static const struct sink_class listener_class = { .name = "judge", .incident = incident_take, .close = listener_close };
 
 /* --- the hub --- */
 

@@ -59,7 +59,7 @@ static const struct argp_option options[] = {
 	{ "calls", OPT_CALLS, NULL, 0, "probes are on: entered, reached, completed", 0 },
 	{ "asleep", OPT_ASLEEP, NULL, 0, "hosts sleep in waits for GPUs, not spin", 0 },
 	{ NULL, 0, NULL, 0, "What is run:", 3 },
-	{ "fault", 'f', "KIND", 0, "one a trial (none); --faults lists them", 0 },
+	{ "fault", 'f', "KIND,...", 0, "one a trial (none); --faults lists them", 0 },
 	{ "faults", OPT_FAULTS, NULL, 0, "list the faults", 0 },
 	{ "severity", OPT_SEVERITY, "N", 0, "of slow and late: 1.1 is a tenth (1.1)", 0 },
 	{ "trials", 't', "N", 0, "each in a copy of one warm run (1)", 0 },
@@ -87,6 +87,18 @@ static double number_of(const char *text, double least, double most, struct argp
 	if (*end || end == text || !(v >= least && v <= most))
 		argp_error(state, "%s: a number from %g to %g is wanted", text, least, most);
 	return v;
+}
+
+static void faults_take(char *list, struct argp_state *state, struct trials *t)
+{
+	char *rest = NULL;
+
+	t->n_kinds = 0;
+	for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+		if (t->n_kinds == FAULT_KINDS || !fault_find(name, &t->kinds[t->n_kinds]))
+			argp_error(state, "%s is no fault; --faults lists them", name);
+		t->n_kinds++;
+	}
 }
 
 static error_t job_parse(int key, char *arg, struct argp_state *state, struct options *o)
@@ -122,10 +134,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 
 	switch (key) {
-	case 'f':
-		if (!fault_find(arg, &o->trials.kind))
-			argp_error(state, "%s is no fault; --faults lists them", arg);
-		return 0;
+	case 'f': faults_take(arg, state, &o->trials); return 0;
 	case OPT_FAULTS: faults_list(); return 0;
 	case OPT_SEVERITY: o->trials.severity = number_of(arg, 1, 10, state); return 0;
 	case 't': o->trials.n = (int)number_of(arg, 1, 100000, state); return 0;
@@ -154,8 +163,8 @@ static int work(struct options *o)
 	run_free(&r);
 	if (err)
 		fprintf(stderr, "sim cluster: %s\n",
-			err == -EPROTO ? "the hub's library refused a message: a mistake of the simulator" :
-					 strerror(-err));
+			err == -EPROTO ? "the hub's library refused a message: a mistake of the simulator"
+				       : strerror(-err));
 	return err ? EXIT_FAILED : 0;
 }
 
@@ -170,7 +179,13 @@ int main(int argc, char **argv)
 	struct options o = { .ranks = 10240,
 			     .shape = { 8, 16, 0, 16, 2, 0.03, 0.5, 1.05 },
 			     .noise = { 0.01, 20e-6, 1e-3, 0, 0, false, false },
-			     .trials = { FAULT_NONE, 1.1, 1, 2, 12, 1, 0.01 },
+			     .trials = { .n_kinds = 1,
+					 .severity = 1.1,
+					 .n = 1,
+					 .jobs = 2,
+					 .watch_s = 12,
+					 .seed = 1,
+					 .skew_s = 0.01 },
 			     .warm_s = 60,
 			     .rate = 1 };
 

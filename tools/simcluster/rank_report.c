@@ -9,9 +9,9 @@
 
 #include "base/hash.h"
 
-#define START_BEFORE_S 20.0  /* a process is there so long before its first operation */
-#define LISTED_DEAD_S 30.0   /* an agent lists it so long after its end */
-#define ENDS_WITHIN_S 2.0    /* the processes of a restart, one after the other */
+#define START_BEFORE_S 20.0 /* a process is there so long before its first operation */
+#define LISTED_DEAD_S 30.0  /* an agent lists it so long after its end */
+#define ENDS_WITHIN_S 2.0   /* the processes of a restart, one after the other */
 #define COMM_HASH 0x5ca1ab1e
 
 enum { STATE_RUNS = 1, STATE_SLEEPS = 3, STATE_DISK = 4, STATE_STOPPED = 5 };

@@ -38,9 +38,9 @@ struct read_at { /* one reading of a rank */
 	const struct cluster *c;
 	const struct noise *noise;
 	struct draw *draw;
-	double at_s;      /* of the read */
-	double now_s;     /* of the message */
-	double host_s;    /* the host's clock at the simulation's 0 */
+	double at_s;   /* of the read */
+	double now_s;  /* of the message */
+	double host_s; /* the host's clock at the simulation's 0 */
 };
 
 /* Reads it into `seen` and writes its part. False: no such process is there now. */

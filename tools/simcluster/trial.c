@@ -92,10 +92,10 @@ static int trial_go_on(struct run *r, const struct trials *t, struct baseline_wo
 	return err ? err : run_until(r, until_s);
 }
 
-static int trial_run(struct run *r, const struct trials *t, int nth)
+static int trial_run(struct run *r, const struct trials *t, enum fault_kind kind, int nth)
 {
 	struct baseline_word words[BASELINE_COUNT];
-	uint64_t seed = hash_mix(hash_mix(t->seed, (uint64_t)t->kind), (uint64_t)nth);
+	uint64_t seed = hash_mix(hash_mix(t->seed, (uint64_t)kind), (uint64_t)nth);
 	size_t before;
 	int err;
 
@@ -105,7 +105,7 @@ static int trial_run(struct run *r, const struct trials *t, int nth)
 	r->life.draw.state = hash_mix(seed, 3);
 	agents_reseed(r->agents, hash_mix(seed, 4));
 	judge_verdicts(r->judge, &before);
-	fault_draw(&r->fault, t->kind, t->severity, &r->cluster, &r->draw);
+	fault_draw(&r->fault, kind, t->severity, &r->cluster, &r->draw);
 	err = run_until(r, r->now_s + draw_unit(&r->draw) * r->cluster.shape.step_s);
 	r->armed = true;
 	err = err ? err : trial_go_on(r, t, words);
@@ -135,7 +135,7 @@ static int trial_fork(struct run *r, const struct trials *t, int nth, int *runni
 	if (pid < 0)
 		return -errno;
 	if (!pid) {
-		int err = trial_run(r, t, nth);
+		int err = trial_run(r, t, t->kinds[nth / t->n], nth % t->n);
 
 		fflush(stdout);
 		_exit(err ? 1 : 0);
@@ -148,7 +148,7 @@ int trials_run(struct run *r, const struct trials *t)
 {
 	int running = 0, err = 0, one;
 
-	for (int i = 0; i < t->n && !err; i++) {
+	for (int i = 0; i < t->n_kinds * t->n && !err; i++) {
 		while (running >= t->jobs && !err)
 			err = trial_wait(&running);
 		err = err ? err : trial_fork(r, t, i, &running);

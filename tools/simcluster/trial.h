@@ -9,10 +9,11 @@
 #include "tools/simcluster/run.h"
 
 struct trials {
-	enum fault_kind kind;
+	enum fault_kind kinds[FAULT_KINDS];
+	int n_kinds;
 	double severity;
-	int n, jobs;     /* so many, so many at once */
-	double watch_s;  /* after the fault's step began */
+	int n, jobs;    /* of each kind; so many at once */
+	double watch_s; /* after the fault's step began */
 	uint64_t seed;
 	double skew_s;
 };

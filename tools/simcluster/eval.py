@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The evaluation on the simulated cluster: runs the cases, writes tables and plots into docs/, says which bars held.
+
+Lines of the simulator lie in O/eval, one file a case; --from DIR judges lines that are there. Seeds are fixed and are
+not those that anything was tuned on. Exit status: 0 all bars held, 1 one did not, 3 one could not be judged."""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+import plot
+import score
+
+HANGS = ("stop", "kill", "hang", "two")
+OTHERS = ("host", "dstate", "busy", "deadlock", "slow", "late")
+NAMES = {"stop": "stopped (F1)", "kill": "killed (F2)", "hang": "sleeps, nested groups (F3, F6)",
+         "two": "two ranks sleep (F19)", "host": "host and agent gone", "dstate": "D state (F8)",
+         "busy": "spins (F3)", "deadlock": "order of two communicators (F4)", "slow": "GPU a tenth slower (F11)",
+         "late": "host a tenth late (F10)", "none": "nothing", "agent": "agent gone (F20)",
+         "traffic": "shared link slow (F13)", "imbalance": "heavy stage, sequences (F16)"}
+SEED = 1001
+WIDE = ["-n", "10240"]
+SMALL = ["-n", "1024"]
+NOISY = ["--skew", "0.2", "--loss", "0.05"]
+
+# name -> (what it is, arguments, faults, trials in eval, in eval-full); faults None: hours of ordinary life
+CASES = {
+    "big": ("10,240 ranks, centre", WIDE + ["--warm", "35", "--watch", "6"], HANGS + ("deadlock",), 8, 300),
+    "center": ("1,024 ranks, centre", SMALL, HANGS + OTHERS + score.QUIET, 20, 300),
+    "noisy": ("1,024 ranks, 200 ms skew, 5 % of messages lost", SMALL + NOISY, HANGS, 20, 300),
+    "asleep": ("1,024 ranks, hosts sleep while they wait", SMALL + ["--asleep"], HANGS, 10, 300),
+    "life": ("1,024 ranks, ordinary life", SMALL, None, 5, None),
+    "life128": ("128 ranks, ordinary life ten times as often",
+                ["-n", "128", "--pp", "2", "--micro", "4", "--rate", "10"], None, 3, 168),
+    "lifewide": ("10,240 ranks, ordinary life", WIDE, None, None, 168),
+}
+GRID = {"error": ["1e-4", "0.01", "0.1", "inf"], "lag": ["1", "5"], "step": ["0.5", "20"], "variation": ["0.01", "0.1"],
+        "loss": ["0.01"], "skew": ["0", "0.001"], "run-ahead": ["0", "2"]}
+
+
+def cases(full):
+    chosen = {name: (what, args, faults, most if full else few) for name, (what, args, faults, few, most) in
+              CASES.items() if (most if full else few)}
+    for key, values in GRID.items() if full else ():
+        for v in values:
+            chosen[f"grid-{key}-{v}"] = (f"1,024 ranks, {key} {v}", SMALL + [f"--{key}", v], HANGS, 50)
+    return chosen
+
+
+def begin(program, where, name, case, scale):
+    what, args, faults, count = case
+    command = [program, *args, "-s", str(SEED)]
+    command += ["-f", ",".join(faults), "-t", str(max(1, round(count * scale)))] if faults else \
+        ["--life", f"{count * scale:g}"]
+    return subprocess.Popen(command, stdout=open(os.path.join(where, name + ".jsonl"), "w"))
+
+
+def run_all(program, where, chosen, scale, budget_s):
+    """Two at a time; those that have not begun when the time is up are left out, those that run are ended."""
+    end, running, waiting = time.time() + budget_s, {}, list(chosen.items())
+    while running or waiting:
+        for name, p in list(running.items()):
+            if p.poll() is None and time.time() < end:
+                continue
+            if p.poll() is None:
+                p.kill()
+                print(f"eval: {name} was not through in time: what it wrote counts")
+            elif p.returncode:
+                sys.exit(f"eval: case {name} failed with status {p.returncode}")
+            p.wait()
+            del running[name]
+        if waiting and time.time() >= end:
+            print("eval: no time for " + ", ".join(n for n, _ in waiting))
+            waiting = []
+        while waiting and len(running) < 2:
+            name, case = waiting.pop(0)
+            running[name] = begin(program, where, name, case, scale)
+        time.sleep(0.2)
+
+
+def read(where, name):
+    """(trials by fault, verdicts of a life, its sums). A line cut short by the end of time is left out."""
+    trials, verdicts, sums = {}, [], None
+    path = os.path.join(where, name + ".jsonl")
+    for line in open(path, encoding="utf-8") if os.path.exists(path) else ():
+        try:
+            one = json.loads(line)
+        except ValueError:
+            continue
+        if "trial" in one:
+            trials.setdefault(one["fault"], []).append(one)
+        elif "verdict" in one:
+            verdicts.append(one["verdict"])
+        else:
+            sums = one
+    return trials, verdicts, sums
+
+
+# --- bars ---
+
+def together(trials, faults):
+    return [t for f in faults for t in trials.get(f, [])]
+
+
+def percent(share):
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def seconds(s):
+    return "-" if s is None else f"{s:.1f} s"
+
+
+def bar_hangs(results, name):
+    what, found = CASES[name][0], together(results[name][0], HANGS)
+    if not found:
+        return [(f"{what}: hang classes", None, "not run")]
+    s = score.score(found)
+    times = s["p50"] is not None and s["p50"] <= 3 and s["p90"] <= 5
+    best = max(b["top1"] for b in score.baselines(found).values())
+    return [(f"{what}: hang classes top-1 >= 97 %", s["top1"] >= 0.97, f"{percent(s['top1'])} of {s['n']}"),
+            (f"{what}: p50 <= 3 s, p90 <= 5 s after the first wait", times, f"{seconds(s['p50'])}, {seconds(s['p90'])}"),
+            (f"{what}: no rank named wrongly", s["wrong"] == 0, f"{s['wrong']} pages"),
+            (f"{what}: better than every baseline", s["top1"] > best, f"best of them {percent(best)}")]
+
+
+def bar_nested(results):
+    found = [t for name in ("big", "center") for t in results[name][0].get("hang", [])]
+    s = score.score(found) if found else None
+    return [("nested groups top-1 >= 99 %", s and s["top1"] >= 0.99, s and f"{percent(s['top1'])} of {s['n']}" or
+             "not run")]
+
+
+def bar_noise(results):
+    plain, noisy = (together(results[n][0], HANGS) for n in ("center", "noisy"))
+    if not plain or not noisy:
+        return [("200 ms skew and 5 % loss cost <= 2 points", None, "not run")]
+    a, b = score.score(plain), score.score(noisy)
+    return [("200 ms skew and 5 % loss cost <= 2 points", a["top1"] - b["top1"] <= 0.02,
+             f"{percent(a['top1'])} to {percent(b['top1'])} of {b['n']}"),
+            ("and name no rank wrongly", b["wrong"] == 0, f"{b['wrong']} pages")]
+
+
+def bar_straggler(results):
+    found = together(results["center"][0], ("slow", "late"))
+    s = score.score(found) if found else None
+    return [("straggler of 10 % top-1 >= 97 %", s and s["top1"] >= 0.97, s and f"{percent(s['top1'])} of {s['n']}" or
+             "not run"), ("straggler: never a wrong rank", s and s["wrong"] == 0, s and f"{s['wrong']} pages" or "not run")]
+
+
+def bar_quiet(results):
+    found = together(results["center"][0], score.QUIET)
+    bad = sum(score.wrong(t)[0] for t in found)
+    return [("nobody named where nobody is to blame (F13, F16, F20)", bad == 0 if found else None,
+             f"{bad} pages in {len(found)} trials" if found else "not run")]
+
+
+def life_wrong(verdicts):
+    """Pages that name ranks, and critical verdicts of any kind."""
+    return (sum(v["severity"] in score.PAGES and v["kind"] in score.NAMING for v in verdicts),
+            sum(v["severity"] == "critical" for v in verdicts))
+
+
+def bar_life(results, full):
+    rows = []
+    for name in [n for n, c in CASES.items() if c[2] is None and (c[4] if full else c[3])]:
+        _, verdicts, sums = results[name]
+        text = f"{CASES[name][0]}: no critical finding"
+        if not sums:
+            rows.append((text, None, "not through"))
+            continue
+        pages, critical = life_wrong(verdicts)
+        rows.append((text, critical == 0,
+                     f"{critical} critical, {pages} pages in {sums['simulated_s'] / 3600:.2f} simulated hours"))
+    if not full:
+        rows.append(("168 simulated hours at 10,240 ranks without a critical finding", None, "eval-full only"))
+    return rows
+
+
+def bars(results, full):
+    return (bar_hangs(results, "big") + bar_hangs(results, "center") + bar_nested(results) + bar_noise(results) +
+            bar_straggler(results) + bar_quiet(results) + bar_life(results, full))
+
+
+# --- tables ---
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, r)) + " |" for r in rows])
+
+
+def table_bars(rows):
+    word = {True: "held", False: "**not held**", None: "not judged"}
+    return table(["bar (simulated)", "", "measured"], [(text, word[held if held is None else bool(held)], what)
+                                                        for text, held, what in rows])
+
+
+def table_classes(results, chosen):
+    rows = []
+    for name, (what, _, faults, _) in chosen.items():
+        for f in faults or ():
+            found = results[name][0].get(f)
+            if not found:
+                continue
+            s = score.score(found)
+            quiet = f in score.QUIET
+            rows.append((what, NAMES[f], s["n"], "-" if quiet else percent(s["top1"]),
+                         "-" if quiet else percent(s["top3"]), "-" if quiet else percent(s["recall"]),
+                         percent(s["precision"]), seconds(s["p50"]), seconds(s["p90"]), s["wrong"],
+                         sum(v["kind"] == "observation" for t in found for v in t["verdicts"]) // s["n"]))
+    return table(["case", "fault", "trials", "top-1", "top-3", "recall", "precision", "p50", "p90", "wrong pages",
+                  "notes a trial"], rows)
+
+
+def table_baselines(results):
+    found = together(results["big"][0], HANGS) + together(results["center"][0], HANGS)
+    if not found:
+        return "No trial was run."
+    s = score.score(found)
+    rows = [("ranktrace hub", percent(s["top1"]), percent(s["top3"]), f"{seconds(s['p50'])} (p50)")]
+    rows += [(name, percent(b["top1"]), percent(b["top3"]), f"{b['after_s']:.0f} s")
+             for name, b in score.baselines(found).items()]
+    return f"{len(found)} trials of hang classes.\n\n" + table(["rule", "top-1", "top-3", "speaks after"], rows)
+
+
+def table_life(results):
+    rows = []
+    for name, (what, _, faults, _, _) in CASES.items():
+        _, verdicts, s = results[name]
+        if faults is not None or not s:
+            continue
+        pages, critical = life_wrong(verdicts)
+        rows.append((what, f"{s['simulated_s'] / 3600:.2f}", s["checkpoints"], s["evaluations"], s["stalls"],
+                     s["restarts"], s["garbage"], pages, critical, len(verdicts)))
+    return table(["case", "hours", "checkpoints", "evaluations", "data stalls", "restarts", "garbage", "pages",
+                  "critical", "all findings"], rows) if rows else "No life was run to its end."
+
+
+def plots(results, docs):
+    found = [(NAMES[f], [t for n in ("big", "center") for t in results[n][0].get(f, [])]) for f in HANGS + OTHERS]
+    rows = [(name, s["p50"], s["p90"]) for name, trials in found if trials
+            for s in [score.score(trials)] if s["p50"] is not None]
+    groups = []
+    for name, trials in found:
+        if trials:
+            groups.append((name, []))
+            groups[-1][1].append(("hub", score.score(trials)["top1"]))
+            groups[-1][1].extend((b.replace("RAS-style ", ""), v["top1"]) for b, v in
+                                 score.baselines(trials).items() if "timeout" not in b)
+    for path, svg in (("evaluation-latency.svg", plot.ranges("Simulated: first page that names the rank", rows, 5)),
+                      ("evaluation-top1.svg", plot.bars("Simulated: the rank that is named first is right", groups))):
+        with open(os.path.join(docs, path), "w", encoding="utf-8") as f:
+            f.write(svg)
+
+
+def document(path, parts):
+    with open(path, encoding="utf-8") as f:
+        page = f.read()
+    for name, what in parts.items():
+        page, n = re.subn(rf"(<!-- eval: {name} -->\n).*?(<!-- end -->)", lambda m, w=what: m[1] + w + "\n" + m[2], page,
+                          flags=re.S)
+        assert n == 1, f"{path}: no place for {name}"
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(page)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--full", action="store_true", help="all counts, the noise grid, a week of life")
+    p.add_argument("--scale", type=float, default=1, help="of counts and hours (1)")
+    p.add_argument("--budget", type=float, help="minutes (14; --full: none)")
+    p.add_argument("--from", dest="lines", metavar="DIR", help="judge lines that are there")
+    p.add_argument("--docs", default="docs", help="folder of evaluation.md")
+    a = p.parse_args()
+    out = os.environ.get("O", "build")
+    where = a.lines or os.path.join(out, "eval")
+    chosen = cases(a.full)
+    if not a.lines:
+        os.makedirs(where, exist_ok=True)
+        budget_s = 60 * a.budget if a.budget else (30 * 86400 if a.full else 14 * 60)
+        run_all(os.path.join(out, "lib/ranktrace/sim/simcluster"), where, chosen, a.scale, budget_s)
+    results = {name: read(where, name) for name in set(chosen) | set(CASES)}
+    rows = bars(results, a.full)
+    document(os.path.join(a.docs, "evaluation.md"),
+             {"bars": table_bars(rows), "classes": table_classes(results, chosen),
+              "baselines": table_baselines(results), "life": table_life(results)})
+    plots(results, a.docs)
+    lost = [text for text, held, _ in rows if held is not None and not held]
+    unknown = [text for text, held, _ in rows if held is None]
+    print(f"bars: {len(rows) - len(lost) - len(unknown)} held, {len(lost)} not held" +
+          "".join(f"; {t}" for t in lost) + f"; {len(unknown)} not judged" + "".join(f"; {t}" for t in unknown))
+    return 1 if lost else 3 if unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
