@@ -25,7 +25,7 @@ struct group { /* a communicator */
 	const struct seat *seats;
 	size_t n, n_behind, n_odd;
 	uint64_t most, usual; /* highest count; that of most members */
-	double wait_s;        /* since when somebody waits; INFINITY: nobody does */
+	double wait_s;        /* since when somebody waits; INFINITY: none does */
 };
 
 static const struct {

@@ -143,7 +143,7 @@ void cluster_restart(struct cluster *c, double gap_s)
 			c->ranks[r].n[k] = 0;
 }
 
-enum host_doing rank_doing(const struct cluster *c, int rank, double at_s)
+enum host_state host_state_at(const struct cluster *c, int rank, double at_s)
 {
 	const double *called = rank_times(c->called, c, rank), *ended = rank_times(c->ended, c, rank);
 	const struct rank_pause *p = &c->ranks[rank].pause;

@@ -85,7 +85,7 @@ int cluster_init(struct cluster *c, const struct shape *s, unsigned long seed);
 void cluster_free(struct cluster *c);
 /* The next step begins where this one ended; who pauses in it is set before. Its times are known from here on. */
 void cluster_step(struct cluster *c);
-/* The step that comes: nobody pauses, and it is as long as any. */
+/* The step that comes: no rank pauses, and it is as long as any. */
 void cluster_reset(struct cluster *c);
 /* After the present step all processes end, and new ones go on `gap_s` later. */
 void cluster_restart(struct cluster *c, double gap_s);
@@ -110,8 +110,8 @@ static inline double *rank_times(double *of, const struct cluster *c, int rank)
  * that are no victims are the caller's to exclude. */
 double cluster_first_wait(const struct cluster *c, int but);
 
-enum host_doing { HOST_CALLS, HOST_WAITS /* for its GPU */, HOST_PAUSES };
+enum host_state { HOST_CALLS, HOST_WAITS /* for its GPU */, HOST_PAUSES };
 /* At `at_s`, which lies in this step. */
-enum host_doing rank_doing(const struct cluster *c, int rank, double at_s);
+enum host_state host_state_at(const struct cluster *c, int rank, double at_s);
 
 #endif

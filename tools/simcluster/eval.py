@@ -33,10 +33,10 @@ CASES = {
     "center": ("1,024 ranks, centre", SMALL, HANGS + OTHERS + score.QUIET, 20, 300),
     "noisy": ("1,024 ranks, 200 ms skew, 5 % of messages lost", SMALL + NOISY, HANGS, 20, 300),
     "asleep": ("1,024 ranks, hosts sleep while they wait", SMALL + ["--asleep"], HANGS, 10, 300),
-    "life": ("1,024 ranks, ordinary life", SMALL, None, 5, None),
-    "life128": ("128 ranks, ordinary life ten times as often",
+    "life": ("1,024 ranks, life", SMALL, None, 5, None),
+    "life128": ("128 ranks, life at rate 10",
                 ["-n", "128", "--pp", "2", "--micro", "4", "--rate", "10"], None, 3, 168),
-    "lifewide": ("10,240 ranks, ordinary life", WIDE, None, None, 168),
+    "lifewide": ("10,240 ranks, life", WIDE, None, None, 168),
 }
 GRID = {"error": ["1e-4", "0.01", "0.1", "inf"], "lag": ["1", "5"], "step": ["0.5", "20"], "variation": ["0.01", "0.1"],
         "loss": ["0.01"], "skew": ["0", "0.001"], "run-ahead": ["0", "2"]}
@@ -122,7 +122,8 @@ def bar_hangs(results, name):
     times = s["p50"] is not None and s["p50"] <= 3 and s["p90"] <= 5
     best = max(b["top1"] for b in score.baselines(found).values())
     return [(f"{what}: hang classes top-1 >= 97 %", s["top1"] >= 0.97, f"{percent(s['top1'])} of {s['n']}"),
-            (f"{what}: p50 <= 3 s, p90 <= 5 s after the first wait", times, f"{seconds(s['p50'])}, {seconds(s['p90'])}"),
+            (f"{what}: p50 <= 3 s, p90 <= 5 s after the first wait", times,
+             f"{seconds(s['p50'])}, {seconds(s['p90'])}"),
             (f"{what}: no rank named wrongly", s["wrong"] == 0, f"{s['wrong']} pages"),
             (f"{what}: better than every baseline", s["top1"] > best, f"best of them {percent(best)}")]
 
@@ -148,13 +149,14 @@ def bar_straggler(results):
     found = together(results["center"][0], ("slow", "late"))
     s = score.score(found) if found else None
     return [("straggler of 10 % top-1 >= 97 %", s and s["top1"] >= 0.97, s and f"{percent(s['top1'])} of {s['n']}" or
-             "not run"), ("straggler: never a wrong rank", s and s["wrong"] == 0, s and f"{s['wrong']} pages" or "not run")]
+             "not run"),
+            ("straggler: never a wrong rank", s and s["wrong"] == 0, s and f"{s['wrong']} pages" or "not run")]
 
 
 def bar_quiet(results):
     found = together(results["center"][0], score.QUIET)
     bad = sum(score.wrong(t)[0] for t in found)
-    return [("nobody named where nobody is to blame (F13, F16, F20)", bad == 0 if found else None,
+    return [("no rank named where none is to blame (F13, F16, F20)", bad == 0 if found else None,
              f"{bad} pages in {len(found)} trials" if found else "not run")]
 
 
@@ -198,21 +200,22 @@ def table_bars(rows):
                                                         for text, held, what in rows])
 
 
+def class_row(fault, found):
+    s, quiet = score.score(found), fault in score.QUIET
+    notes = sum(v["severity"] == "info" for t in found for v in t["verdicts"]) / s["n"]
+    shares = ["-"] * 3 if quiet else [percent(s[k]) for k in ("top1", "top3", "recall")]
+    return (NAMES[fault], s["n"], *shares, percent(s["precision"]), seconds(s["p50"]), seconds(s["p90"]), s["wrong"],
+            f"{notes:.0f}")
+
+
 def table_classes(results, chosen):
-    rows = []
+    head = ["fault", "trials", "top-1", "top-3", "recall", "precision", "p50", "p90", "wrong", "notes"]
+    parts = []
     for name, (what, _, faults, _) in chosen.items():
-        for f in faults or ():
-            found = results[name][0].get(f)
-            if not found:
-                continue
-            s = score.score(found)
-            quiet = f in score.QUIET
-            rows.append((what, NAMES[f], s["n"], "-" if quiet else percent(s["top1"]),
-                         "-" if quiet else percent(s["top3"]), "-" if quiet else percent(s["recall"]),
-                         percent(s["precision"]), seconds(s["p50"]), seconds(s["p90"]), s["wrong"],
-                         sum(v["kind"] == "observation" for t in found for v in t["verdicts"]) // s["n"]))
-    return table(["case", "fault", "trials", "top-1", "top-3", "recall", "precision", "p50", "p90", "wrong pages",
-                  "notes a trial"], rows)
+        rows = [class_row(f, results[name][0][f]) for f in faults or () if results[name][0].get(f)]
+        if rows:
+            parts.append(f"**{what}**\n\n" + table(head, rows))
+    return "\n\n".join(parts) if parts else "No trial was run."
 
 
 def table_baselines(results):
@@ -235,8 +238,8 @@ def table_life(results):
         pages, critical = life_wrong(verdicts)
         rows.append((what, f"{s['simulated_s'] / 3600:.2f}", s["checkpoints"], s["evaluations"], s["stalls"],
                      s["restarts"], s["garbage"], pages, critical, len(verdicts)))
-    return table(["case", "hours", "checkpoints", "evaluations", "data stalls", "restarts", "garbage", "pages",
-                  "critical", "all findings"], rows) if rows else "No life was run to its end."
+    return table(["case", "hours", "checkpoints", "evals", "stalls", "restarts", "garbage", "pages", "critical",
+                  "all"], rows) if rows else "No life was run to its end."
 
 
 def plots(results, docs):

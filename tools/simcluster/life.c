@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * life.c - the ordinary life of a job: nothing of it is a fault, and nobody is to be woken for it. How often and how
+ * life.c - the ordinary life of a job: nothing of it is a fault, and none of it is worth a page. How often and how
  * long is an assumption, said in docs/evaluation.md; times that have a tail have one here.
  */
 #include "tools/simcluster/fault.h"

@@ -214,7 +214,7 @@ static struct place place_of(const struct read_at *r, int rank, enum presence th
 
 	if (there == YOUNG)
 		return pauses[PAUSE_WORK];
-	switch (rank_doing(r->c, rank, r->at_s)) {
+	switch (host_state_at(r->c, rank, r->at_s)) {
 	case HOST_WAITS: return *wait;
 	case HOST_CALLS: return calling;
 	default: break;

@@ -2,7 +2,7 @@
 """What the trials of the simulated cluster are worth: who was named first, how soon, and who was named wrongly."""
 
 PAGES = ("warning", "critical")
-QUIET = ("none", "agent", "traffic", "imbalance")  # nobody is to be named
+QUIET = ("none", "agent", "traffic", "imbalance")  # no rank is to be named
 NAMING = ("hang", "stopped", "d_state", "straggler", "mismatch", "cpu_starved", "io_stall")
 
 
@@ -38,7 +38,7 @@ def ranks_named(trial):
 
 
 def top(trial, n):
-    """The first word names a culprit and, for n = 1, nobody else with it."""
+    """The first word names a culprit and, for n = 1, no other with it."""
     named = pages(trial)
     if not named:
         return False

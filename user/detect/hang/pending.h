@@ -48,8 +48,8 @@ void ranks_lagging_each(const struct model *m, uint64_t ahead_ns, void (*each)(v
 /* Least and highest count of entered operations; of the dead only the least counts. False: all are alike. */
 bool comm_span(const struct comm *c, int space, uint64_t *ret_lo, uint64_t *ret_hi);
 
-/* Whoever asks that for each rank asks a large communicator as often as it has members. Zeroed at first, good for one
- * tick. */
+/* A detector that asks that for each rank asks a large communicator as often as it has members. Zeroed at first, good
+ * for one tick. */
 #define EVEN_MEMO 1024
 struct even_memo {
 	const struct comm *comm[EVEN_MEMO];
