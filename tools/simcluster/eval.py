@@ -288,8 +288,8 @@ def document(path, parts):
     with open(path, encoding="utf-8") as f:
         page = f.read()
     for name, what in parts.items():
-        page, n = re.subn(rf"(<!-- eval: {name} -->\n).*?(<!-- end -->)", lambda m, w=what: m[1] + w + "\n" + m[2], page,
-                          flags=re.S)
+        page, n = re.subn(rf"(<!-- eval: {name} -->\n).*?(<!-- end -->)",
+                          lambda m, w=what: m[1] + w + "\n" + m[2], page, flags=re.S)
         assert n == 1, f"{path}: no place for {name}"
     with open(path, "w", encoding="utf-8") as f:
         f.write(page)

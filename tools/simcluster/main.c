@@ -173,8 +173,8 @@ int main(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = option_parse,
-		.doc = "Simulates a training job of thousands of ranks, what the agents of its hosts report, and has the "
-		       "hub's library judge it, in scripted time. Facts on stdout, a JSON object a line.",
+		.doc = "Simulates a training job of thousands of ranks, what the agents of its hosts report, and has "
+		       "the hub's library judge it, in scripted time. Facts on stdout, a JSON object a line.",
 	};
 	struct options o = { .ranks = 10240,
 			     .shape = { 8, 16, 0, 16, 2, 0.03, 0.5, 1.05 },

@@ -72,8 +72,8 @@ int cmd_sim(int argc, char **argv)
 	static const struct help help = {
 		"sim",
 		"job [OPTIONS]\ncluster [OPTIONS]",
-		"Runs a simulated training job: 'job' on this host, seen by the real tracer; 'cluster' one of thousands "
-		"of ranks in scripted time, judged as a hub does. With --help each lists layouts and faults.",
+		"Runs a simulated training job: 'job' on this host, seen by the real tracer; 'cluster' one of "
+		"thousands of ranks in scripted time, judged as a hub does. With --help each lists layouts and faults.",
 	};
 	static const struct argp none = { 0 };
 	const struct simulation *s = simulation_of(argc, argv);

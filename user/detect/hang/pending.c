@@ -293,16 +293,14 @@ bool comm_span(const struct comm *c, int space, uint64_t *ret_lo, uint64_t *ret_
 
 bool comm_even(struct even_memo *memo, const struct comm *c)
 {
-	unsigned int at = (unsigned int)(c->hash % EVEN_MEMO);
-	uint64_t lo, hi;
+	uint64_t at = c->hash % EVEN_MEMO, lo, hi;
 
 	if (memo->comm[at] == c)
 		return memo->even[at];
 	if (memo->comm[at] && memo->comm[at]->nranks > c->nranks) /* a large one is not driven out by small ones */
 		return !comm_span(c, SEQ_COLL, &lo, &hi);
 	memo->comm[at] = c;
-	memo->even[at] = !comm_span(c, SEQ_COLL, &lo, &hi);
-	return memo->even[at];
+	return memo->even[at] = !comm_span(c, SEQ_COLL, &lo, &hi);
 }
 
 struct lagging {
