@@ -77,7 +77,8 @@ def main():
     with open("tools/deploy/kubernetes/base/ranktrace.conf", encoding="utf-8") as f, \
             open(f"{where}/config/ranktrace.conf", "w", encoding="utf-8") as to:
         to.write(re.sub(r"^metrics = .*$", f"metrics = 127.0.0.1:{port}", f.read(), flags=re.M))
-    os.makedirs(f"{root}/run/ranktrace", exist_ok=True)
+    for name in ("run/ranktrace", "var/lib/ranktrace"):  # a runtime makes places to mount at
+        os.makedirs(f"{root}/{name}", exist_ok=True)
     sim = subprocess.Popen([job.RANKTRACE, "sim", "job", "--ranks", "3", "--steps", "100000", "--fault",
                             "stop:rank=1,step=20,sec=300", "--job-id", f"image-{os.getpid()}"],
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
@@ -111,9 +112,14 @@ def check_finding(where, watch):
 
 
 def check_metrics(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as r:
-        text = r.read().decode()
-    job.check("ranktrace_job_ranks{" in text and "ranktrace_findings_open" in text, text[:500])
+    """A page is made once a second."""
+    end, text = time.monotonic() + 15, ""
+    while "ranktrace_findings_open{" not in text and time.monotonic() < end:
+        time.sleep(0.5)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as r:
+            text = r.read().decode()
+    seen = f'ranktrace_job_ranks{{train_job="image-{os.getpid()}"}} 3' in text
+    job.check(seen and "ranktrace_findings_open{" in text, text[:2000])
 
 
 main()

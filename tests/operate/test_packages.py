@@ -172,7 +172,7 @@ def tarball():
     where = folder("tarball")
     run("tar", "-C", where, "-xf", f"build/dist/{name}", "--strip-components=1")
     program = f"{where}/bin/ranktrace"
-    foreign = [line for line in run("ldd", program).splitlines() if "=> /" in line and f"{where}/lib" not in line
+    foreign = [line for line in run("ldd", program).splitlines() if "=> /" in line and f"{where}/" not in line
                and not re.search(r"/(libc|libm)\.so\.6", line)]
     job.check(not foreign, f"of this machine it takes {foreign}")
     asked = set(re.findall(r"GLIBC_2\.(\d+)", run("objdump", "-T", program)))
