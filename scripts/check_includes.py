@@ -74,6 +74,8 @@ ALLOWED = {
     "tools/stress/rdma": ["user/base", "tools/stress", "tools/stress/lib", "tools/stress/nccl", "tracers/rdma",
                           "tracers/rdma/wire"],
     "tools/simcluster": ["*"],  # a hub around a simulated job
+    "tools/stress/verbs": ["user/base", "tools/stress", "tools/stress/lib", "tracers/rdma", "tracers/rdma/wire"],
+    "tools/stress/rdma": ["user/base", "tools/stress", "tools/stress/lib", "tools/stress/nccl", "tools/stress/verbs"],
     "tools/simjob/libnvml": [],
     "tools/simjob/libcuda": ["tools/simjob/libnvml"],
     "tools/simjob/libnccl": ["tools/simjob/libcuda"],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A stand-in for libibverbs: devices whose queue pairs move data between processes of this machine, at once, in the post
- * itself, and time passes with that alone (it is preloaded, too, for the clock). What a test makes wrong with one of them is in the environment; devices are sim0, sim1...
+/* A stand-in for libibverbs: devices whose queue pairs move data between processes of this machine, at once, in the
+ * post itself, and time passes with that alone (it is preloaded, too, for the clock). What a test makes wrong with one
+ * of them is in the environment; devices are sim0, sim1...
  *
  *   SIM_VERBS_DEVICES=4          how many                  SIM_VERBS_SHARED=FILE  the queue pairs of all processes
  *   SIM_VERBS_DOWN=1             it is down                SIM_VERBS_MTU=1:1024   its active MTU
@@ -123,7 +124,8 @@ static void shared_open(void)
 		return;
 	if (fd >= 0 && ftruncate(fd, QPS * sizeof(*qps)))
 		abort();
-	qps = mmap(NULL, QPS * sizeof(*qps), PROT_READ | PROT_WRITE, fd >= 0 ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS, fd, 0);
+	qps = mmap(NULL, QPS * sizeof(*qps), PROT_READ | PROT_WRITE, fd >= 0 ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS,
+		   fd, 0);
 	if (qps == MAP_FAILED)
 		abort();
 }
@@ -187,19 +189,25 @@ int ibv_close_device(struct verbs_device_context *context)
 int ibv_query_device(struct verbs_device_context *context, struct verbs_device_attr *attr)
 {
 	(void)context;
-	*attr = (struct verbs_device_attr){ .vendor_id = 0x2c9, .vendor_part_id = 4129, .max_qp_rd_atom = 16,
-					    .max_qp_init_rd_atom = 16, .phys_port_cnt = 1, .fw_ver = "28.1" };
+	*attr = (struct verbs_device_attr){ .vendor_id = 0x2c9,
+					    .vendor_part_id = 4129,
+					    .max_qp_rd_atom = 16,
+					    .max_qp_init_rd_atom = 16,
+					    .phys_port_cnt = 1,
+					    .fw_ver = "28.1" };
 	return 0;
 }
 
 int ibv_query_port(struct verbs_device_context *context, uint8_t port, struct verbs_port_attr *attr)
 {
-	int device = device_of(context), mtu = number_of("SIM_VERBS_MTU", -1) == device ? second_of("SIM_VERBS_MTU") : 4096;
+	int device = device_of(context),
+	    mtu = number_of("SIM_VERBS_MTU", -1) == device ? second_of("SIM_VERBS_MTU") : 4096;
 
 	(void)port;
 	*attr = (struct verbs_port_attr){ .state = number_of("SIM_VERBS_DOWN", -1) == device ? 1 : 4,
 					  .phys_state = number_of("SIM_VERBS_DOWN", -1) == device ? 2 : 5,
-					  .gid_tbl_len = 4, .link_layer = VERBS_LINK_ETHERNET };
+					  .gid_tbl_len = 4,
+					  .link_layer = VERBS_LINK_ETHERNET };
 	for (attr->active_mtu = VERBS_MTU_256; 128 << attr->active_mtu < mtu; attr->active_mtu++)
 		;
 	return 0;
@@ -272,8 +280,9 @@ struct verbs_qp *ibv_create_qp(void *pd, struct verbs_qp_init_attr *init)
 			break;
 	qps[q->number].device = device_of(pd);
 	qps[q->number].posted = qps[q->number].taken = qps[q->number].came = qps[q->number].polled = 0;
-	q->qp = (struct verbs_qp){ .context = pd, .pd = pd, .send_cq = init->send_cq, .recv_cq = init->recv_cq,
-				   .qp_num = q->number };
+	q->qp = (struct verbs_qp){
+		.context = pd, .pd = pd, .send_cq = init->send_cq, .recv_cq = init->recv_cq, .qp_num = q->number
+	};
 	*(struct sim_cq *)init->send_cq = (struct sim_cq){ q, true };
 	*(struct sim_cq *)init->recv_cq = (struct sim_cq){ q, false };
 	return &q->qp;
@@ -322,7 +331,7 @@ static bool is_lost(const struct shared_qp *own, uint32_t bytes)
 	int a = own->device, b = qps[own->other].device, dead = number_of("SIM_VERBS_DEAD", -1);
 
 	return is_far(own) && (a == dead || b == dead || is_between("SIM_VERBS_DEAD_LINK", a, b) ||
-			  (is_between("SIM_VERBS_SMALL", a, b) && own->mtu > 256 && bytes > 256));
+			       (is_between("SIM_VERBS_SMALL", a, b) && own->mtu > 256 && bytes > 256));
 }
 
 static void counter_add(int device)
@@ -391,7 +400,8 @@ static bool arrive(struct shared_qp *other, const struct verbs_send_wr *wr, cons
 
 	while (i == other->posted && other->pid)
 		sched_yield();
-	if (!other->pid || !move(other->pid, other->receives[i % RING].addr, (uintptr_t)data, wr->sg_list->length, false))
+	if (!other->pid ||
+	    !move(other->pid, other->receives[i % RING].addr, (uintptr_t)data, wr->sg_list->length, false))
 		return false;
 	other->taken = i + 1;
 	while (other->came - other->polled >= RING && other->pid)

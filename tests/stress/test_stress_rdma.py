@@ -44,7 +44,8 @@ def healthy():
         job.check(c["measure"] != "bandwidth" or c["checked"] >= 1 << 20, f"not checked: {c}")
         job.check(c["measure"] != "bandwidth" or 380 < c["value"] < 395, f"395 Gb/s and 20 ns a message: {c}")
         job.check(c["measure"] != "rate" or abs(c["value"] - 50) < 1, f"20 ns a message: {c}")
-    job.check(count == {"loopback": 9 * 3, "nic-to-nic": 9 * 6, "pair": 9 * 2, "ring": 9 * 3, "mesh": 9 * 6}, f"{count}")
+    want = {"loopback": 9 * 3, "nic-to-nic": 9 * 6, "pair": 9 * 2, "ring": 9 * 3, "mesh": 9 * 6}
+    job.check(count == want, f"{count}")
     job.check([v["passed"] for v in by["verdict"]] == [True] * 3 and not err, f"{by['verdict']} {err}")
     status, by, err = Verbs(2).lines(*ONE, "--bytes", "1M")
     check("messages of 1 MiB", status, by, err, 0)
@@ -148,7 +149,8 @@ def refusals():
     refused("no device", Verbs(0).run(*ONE), 3, "no RDMA device", "the kernel has none", "lspci")
     v.env["SIM_VERBS_DEVICES"] = "0"
     refused("devices of the kernel only", v.run(*ONE), 3, "the kernel has 2, but libibverbs sees none", "ib_uverbs")
-    refused("no right to it", Verbs(1, SIM_VERBS_NO_OPEN=1).run(*ONE), 3, "sim0", "Permission denied", "/dev/infiniband")
+    refused("no right to it", Verbs(1, SIM_VERBS_NO_OPEN=1).run(*ONE), 3, "sim0", "Permission denied",
+            "/dev/infiniband")
     refused("no locked memory", Verbs(1, SIM_VERBS_NO_MR=1).run(*ONE), 3, "ulimit -l", "nothing could be measured")
     v = Verbs(2)
     traffic = Traffic(f"{v.sys}/class/infiniband/sim1/ports/1/counters/port_xmit_data")
@@ -206,7 +208,8 @@ def hosts():
     job.check([r[0] for r in runs] == [0] * 3 and not any(r[1] for r in runs[1:]), f"{[r[0] for r in runs]}")
     rails = {(c["host"], c["to_host"], c["device"], c["to_device"]) for c in runs[0][1]["case"]
              if c["shape"] == "nic-to-nic"}
-    want = {(f"node{a}", f"node{b}", f"sim{d}", f"sim{d}") for a in range(3) for b in range(3) for d in range(2) if a != b}
+    want = {(f"node{a}", f"node{b}", f"sim{d}", f"sim{d}") for a in range(3) for b in range(3) for d in range(2)
+            if a != b}
     job.check(rails == want, f"{rails}")
     mesh = [c for c in runs[0][1]["case"] if c["shape"] == "mesh"]
     job.check(len(mesh) == 6 * 5 and all(c["checked"] for c in mesh), f"{len(mesh)} of 30 links of the mesh")

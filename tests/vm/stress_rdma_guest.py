@@ -105,8 +105,8 @@ def run(case, *args):
 def named(case, kind, device, words, *args):
     """One fault, of that kind, of that device alone."""
     status, faults, _ = run(case, *SOME, *args)
-    right = status == 1 and faults and all(d == device and k == kind for d, k, _ in faults) and words in faults[0][2]
-    if not right:
+    alone = faults and all(d == device and k == kind for d, k, _ in faults)
+    if status != 1 or not alone or words not in faults[0][2]:
         sys.exit(f"{case}: not {kind} of {device} alone ('{words}')")
 
 

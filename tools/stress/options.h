@@ -38,7 +38,7 @@ struct nccl_options {
 	const char *library; /* NULL: searched */
 };
 
-/* Of `stress rdma`. Bits: enum rdma_shape, rdma_operation, rdma_measure of rdma/rdma.h. */
+/* Of `stress rdma`. Bits: enum rdma_shape, rdma_operation, rdma_measure of verbs/rdma.h. */
 struct rdma_options {
 	uint32_t shapes, operations, measures;
 	const char *devices; /* "mlx5_0,mlx5_1:1", "^mlx5_2"; NULL: all */
@@ -46,7 +46,7 @@ struct rdma_options {
 	const char *library; /* NULL: searched */
 	int gid_index;       /* -1: chosen */
 	bool no_gpus;
-	uint32_t bytes, iterations;  /* of a message; of a latency */
+	uint32_t bytes, iterations; /* of a message; of a latency */
 	uint64_t time_ns, limit_ns; /* of a bandwidth or rate; without progress, or until a host is here */
 };
 

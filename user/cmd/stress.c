@@ -14,7 +14,7 @@
 #include "command.h"
 #include "tools/stress/nccl/collective.h"
 #include "tools/stress/nccl/member.h"
-#include "tools/stress/rdma/rdma.h"
+#include "tools/stress/verbs/rdma.h"
 #include "tools/stress/run.h"
 #include "tools/stress/stress.h"
 
@@ -73,7 +73,8 @@ struct stress_args {
 static const struct argp_option stress_options[] = {
 	{ "gpus", OPT_GPUS, "LIST", 0, "CUDA's numbers, as 0,2-3 (all)", HELP_WHAT },
 	{ "only", OPT_ONLY, "LIST", 0, "gpu: of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory (all)", HELP_WHAT },
-	{ "time", 't', "TIME", 0, "how long, as 90, 15m, 24h (gpu: 60 s, nccl: each case once; rdma: each "
+	{ "time", 't', "TIME", 0,
+	  "how long, as 90, 15m, 24h (gpu: 60 s, nccl: each case once; rdma: each "
 	  "measurement, 0.25 s)",
 	  HELP_WHAT },
 	{ "size", OPT_SIZE, "N", 0, "gpu: of the matrices, a multiple of 64 (8192)", HELP_WHAT },
@@ -86,16 +87,18 @@ static const struct argp_option stress_options[] = {
 	  "nccl: of fp32, bf16, fp16, fp64, fp8e4m3, fp8e5m2, int8, uint8, int32, uint32, int64, uint64, all "
 	  "(fp32,bf16)",
 	  HELP_WHAT },
-	{ "bytes", OPT_BYTES, "FROM-TO:FACTOR", 0, "nccl, p2p, rdma: sizes, as 1M, 1K-1G, 8-128M:2 (1M-1G:4; p2p: 512M, rdma: of a message, 64K)",
-	  HELP_WHAT },
-	{ "iterations", OPT_ITERATIONS, "N", 0, "nccl, rdma: timed operations of a case (20), round trips of a latency (1000)", HELP_WHAT },
+	{ "bytes", OPT_BYTES, "FROM-TO:FACTOR", 0,
+	  "nccl, p2p, rdma: sizes, as 1M, 1K-1G, 8-128M:2 (1M-1G:4; p2p: 512M, rdma: of a message, 64K)", HELP_WHAT },
+	{ "iterations", OPT_ITERATIONS, "N", 0,
+	  "nccl, rdma: timed operations of a case (20), round trips of a latency (1000)", HELP_WHAT },
 	{ "skip", OPT_SKIP, "N", 0, "nccl: operations before these, which are not timed (5)", HELP_WHAT },
 	{ "place", OPT_PLACE, "in|out|both", 0, "nccl: receive where the operands are, elsewhere (both)", HELP_WHAT },
 	{ "split", OPT_SPLIT, "rails|inside", 0,
 	  "nccl: groups of the GPUs of one number of all hosts, or of each host by itself", HELP_WHAT },
 	{ "bisect", OPT_BISECT, 0, 0, "nccl: which hosts are bad, by groups of hosts that run one case side by side",
 	  HELP_WHAT },
-	{ "host", OPT_HOST, "ADDRESS[:PORT]", 0, "nccl, rdma: where rank 0 is, if the launcher does not say", HELP_WHAT },
+	{ "host", OPT_HOST, "ADDRESS[:PORT]", 0, "nccl, rdma: where rank 0 is, if the launcher does not say",
+	  HELP_WHAT },
 	{ "nccl", OPT_NCCL, "FILE", 0, "nccl: libnccl, if it is not found by itself", HELP_WHAT },
 	{ "shapes", OPT_SHAPES, "LIST", 0,
 	  "rdma: of loopback, nic-to-nic, pair, ring, mesh: which ports have a link, with a comma between "
@@ -109,8 +112,8 @@ static const struct argp_option stress_options[] = {
 	{ "gid-index", OPT_GID_INDEX, "N", 0, "rdma: of RoCE ports (RoCE v2, IPv4 before IPv6)", HELP_WHAT },
 	{ "no-gpus", OPT_NO_GPUS, 0, 0, "rdma: no memory of GPUs", HELP_WHAT },
 	{ "verbs", OPT_VERBS, "FILE", 0, "rdma: libibverbs, if it is not found by itself", HELP_WHAT },
-	{ "limit", OPT_LIMIT, "TIME", 0, "nccl, rdma: after which an operation hangs, or a rank is missing (60 s; rdma: 20 s)",
-	  HELP_LIMITS },
+	{ "limit", OPT_LIMIT, "TIME", 0,
+	  "nccl, rdma: after which an operation hangs, or a rank is missing (60 s; rdma: 20 s)", HELP_LIMITS },
 	{ "seed", OPT_SEED, "N", 0, "of the random operands (1)", HELP_WHAT },
 	{ "force", OPT_FORCE, 0, 0, "test a GPU that others use, too", HELP_WHAT },
 	{ "cublaslt", OPT_CUBLASLT, "FILE", 0, "gpu: libcublasLt, if it is not found by itself", HELP_WHAT },

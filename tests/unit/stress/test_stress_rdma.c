@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "tools/stress/lib/verbs_abi.h"
-#include "tools/stress/rdma/counters.h"
-#include "tools/stress/rdma/pieces.h"
+#include "tools/stress/verbs/counters.h"
+#include "tools/stress/verbs/pieces.h"
 #include "tools/stress/rdma/rates.h"
 #include "tools/stress/rdma/shape.h"
 
@@ -105,11 +105,11 @@ static void test_shapes(void **state)
 		enum rdma_shape shape;
 		int hosts, each, links;
 	} cases[] = {
-		{ SHAPE_LOOPBACK, 1, 3, 3 },   { SHAPE_LOOPBACK, 4, 8, 32 },  { SHAPE_NIC_TO_NIC, 1, 8, 56 },
+		{ SHAPE_LOOPBACK, 1, 3, 3 },   { SHAPE_LOOPBACK, 4, 8, 32 },   { SHAPE_NIC_TO_NIC, 1, 8, 56 },
 		{ SHAPE_NIC_TO_NIC, 1, 1, 0 }, { SHAPE_NIC_TO_NIC, 2, 8, 16 }, { SHAPE_NIC_TO_NIC, 5, 2, 40 },
-		{ SHAPE_PAIR, 1, 4, 4 },       { SHAPE_PAIR, 1, 5, 4 },       { SHAPE_PAIR, 1, 1, 0 },
-		{ SHAPE_PAIR, 4, 2, 8 },       { SHAPE_RING, 1, 4, 4 },       { SHAPE_RING, 3, 2, 6 },
-		{ SHAPE_RING, 1, 1, 0 },       { SHAPE_MESH, 1, 6, 30 },      { SHAPE_MESH, 3, 2, 30 },
+		{ SHAPE_PAIR, 1, 4, 4 },       { SHAPE_PAIR, 1, 5, 4 },        { SHAPE_PAIR, 1, 1, 0 },
+		{ SHAPE_PAIR, 4, 2, 8 },       { SHAPE_RING, 1, 4, 4 },        { SHAPE_RING, 3, 2, 6 },
+		{ SHAPE_RING, 1, 1, 0 },       { SHAPE_MESH, 1, 6, 30 },       { SHAPE_MESH, 3, 2, 30 },
 		{ SHAPE_MESH, 1, 1, 0 },
 	};
 
@@ -257,10 +257,14 @@ static void test_device_lists(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_shapes),	     cmocka_unit_test(test_rails),
-		cmocka_unit_test(test_a_port_is_missing), cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_wrong_places), cmocka_unit_test(test_rows_near_the_speed),
-		cmocka_unit_test(test_counters),     cmocka_unit_test(test_device_lists),
+		cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_rails),
+		cmocka_unit_test(test_a_port_is_missing),
+		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_wrong_places),
+		cmocka_unit_test(test_rows_near_the_speed),
+		cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_device_lists),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

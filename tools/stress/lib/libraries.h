@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libraries.h - the driver, NVML, cuBLASLt, NCCL and libibverbs: each opened once, by its table of symbols (X-lists of the _abi.h).
+ * libraries.h - the driver, NVML, cuBLASLt, NCCL and libibverbs: each opened once, by its table of symbols (X-lists of
+ * the _abi.h).
  */
 #ifndef STRESS_LIBRARIES_H
 #define STRESS_LIBRARIES_H

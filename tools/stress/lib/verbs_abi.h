@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * verbs_abi.h - the part of libibverbs' interface that the tests call, declared anew from rdma-core's <infiniband/verbs.h>
- * (version 44; it is libibverbs' ABI towards applications and cannot move): the build needs no rdma-core. A unit test
- * compares sizes, offsets and numbers with the header where it is installed.
+ * verbs_abi.h - the part of libibverbs' interface that the tests call, declared anew from rdma-core's
+ * <infiniband/verbs.h> (version 44; it is libibverbs' ABI towards applications and cannot move): the build needs no rdma-core. A unit
+ * test compares sizes, offsets and numbers with the header where it is installed.
  */
 #ifndef STRESS_VERBS_ABI_H
 #define STRESS_VERBS_ABI_H
@@ -158,7 +158,8 @@ struct verbs_wc {
 	X(device_name, "ibv_get_device_name", true, const char *, (void *device)) \
 	X(open, "ibv_open_device", true, struct verbs_device_context *, (void *device)) \
 	X(close, "ibv_close_device", true, int, (struct verbs_device_context *context)) \
-	X(query_device, "ibv_query_device", true, int, (struct verbs_device_context *context, struct verbs_device_attr *attr)) \
+	X(query_device, "ibv_query_device", true, int, \
+	  (struct verbs_device_context *context, struct verbs_device_attr *attr)) \
 	X(query_port, "ibv_query_port", true, int, \
 	  (struct verbs_device_context *context, uint8_t port, struct verbs_port_attr *attr)) \
 	X(query_gid, "ibv_query_gid", true, int, \

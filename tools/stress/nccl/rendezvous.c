@@ -37,9 +37,7 @@ static int address_find(const char *host, int port, bool passive, struct addrinf
 /* On all addresses, of IPv6 too where there is one. */
 int rendezvous_listen(int port, int *fd, char why[LIBRARY_WHY])
 {
-	struct sockaddr_in6 any = { .sin6_family = AF_INET6,
-				    .sin6_addr = IN6ADDR_ANY_INIT,
-				    .sin6_port = htons(port) };
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT, .sin6_port = htons(port) };
 	struct sockaddr_in old = { .sin_family = AF_INET, .sin_port = htons(port) };
 	const struct sockaddr *at = (const struct sockaddr *)&any;
 	socklen_t size = sizeof(any);

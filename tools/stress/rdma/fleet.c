@@ -168,7 +168,8 @@ static int lane_take(struct arrival *a, int fd, const struct wire_lane *lane)
 {
 	struct fleet *f = a->f;
 	bool known = lane->version == FLEET_VERSION && lane->rank > 0 && lane->rank < f->n_hosts && lane->port >= 0 &&
-		     lane->port < f->hosts[lane->rank].hello.n_ports && (lane->role == ROLE_FROM || lane->role == ROLE_TO);
+		     lane->port < f->hosts[lane->rank].hello.n_ports &&
+		     (lane->role == ROLE_FROM || lane->role == ROLE_TO);
 
 	if (!known) {
 		close(fd);

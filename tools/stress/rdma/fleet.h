@@ -28,8 +28,9 @@ struct wire_lane {
 	int32_t rank, port, role;
 };
 
-#define FLEET_VERSION ((uint32_t)(sizeof(struct rdma_result) << 16 ^ sizeof(struct rdma_port) << 4 ^ \
-				  sizeof(struct rdma_case) ^ sizeof(struct rdma_address) << 24 ^ 1))
+#define FLEET_VERSION \
+	((uint32_t)(sizeof(struct rdma_result) << 16 ^ sizeof(struct rdma_port) << 4 ^ sizeof(struct rdma_case) ^ \
+		    sizeof(struct rdma_address) << 24 ^ 1))
 
 struct fleet_host {
 	struct wire_host hello;

@@ -37,9 +37,11 @@ static bool address_same(const struct sockaddr *a, const struct sockaddr *b)
 	if (!b || a->sa_family != b->sa_family)
 		return false;
 	if (a->sa_family == AF_INET)
-		return ((const struct sockaddr_in *)a)->sin_addr.s_addr == ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-	return a->sa_family == AF_INET6 && !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-						   &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr));
+		return !memcmp(&((const struct sockaddr_in *)a)->sin_addr, &((const struct sockaddr_in *)b)->sin_addr,
+			       sizeof(struct in_addr));
+	return a->sa_family == AF_INET6 &&
+	       !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr, &((const struct sockaddr_in6 *)b)->sin6_addr,
+		       sizeof(struct in6_addr));
 }
 
 static bool is_local(const struct addrinfo *list)
@@ -64,7 +66,7 @@ static bool name_same(const char *host, const char *own)
 	return !strcmp(host, own) || (strlen(host) == n && !strncmp(host, own, n));
 }
 
-/* 1: it is this host, 0: it is not, -EINVAL with `why`: nobody knows it. */
+/* 1: it is this host, 0: it is not, -EINVAL with `why`: no such host. */
 static int is_own(const char *host, char why[LIBRARY_WHY])
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;
@@ -125,12 +127,15 @@ int hosts_find(const char *list, struct launcher_place *place, uint32_t *hash, c
 	free(copy);
 	gethostname(own, sizeof(own) - 1);
 	if (!err && place->rank < 0) {
-		snprintf(why, LIBRARY_WHY, "--hosts: none of '%.200s' is this host (%.80s): one command a host, with the "
-			 "same list", list, own);
+		snprintf(why, LIBRARY_WHY,
+			 "--hosts: none of '%.200s' is this host (%.80s): one command a host, with the "
+			 "same list",
+			 list, own);
 		return -EINVAL;
 	}
 	if (!err && place->size < 2) {
-		snprintf(why, LIBRARY_WHY, "--hosts: '%.100s' is this host alone: leave --hosts out, or name others", list);
+		snprintf(why, LIBRARY_WHY, "--hosts: '%.100s' is this host alone: leave --hosts out, or name others",
+			 list);
 		return -EINVAL;
 	}
 	return err;

@@ -70,8 +70,10 @@ static int status_wait(int fd, const struct launcher_place *place, char why[LIBR
 	if (!err && type == WIRE_STATUS)
 		memcpy(&status, body, sizeof(status));
 	else
-		snprintf(why, LIBRARY_WHY, run_signal ? "stopped by a signal" :
-			 "host %.60s, which leads the test, ended it: see what it says", place->host);
+		snprintf(why, LIBRARY_WHY,
+			 run_signal ? "stopped by a signal"
+				    : "host %.60s, which leads the test, ended it: see what it says",
+			 place->host);
 	return status;
 }
 
@@ -98,8 +100,7 @@ int fleet_join(struct rdma_host *host, const struct stress_options *options, con
 	return status;
 }
 
-void fleet_refuse(const struct stress_options *options, const struct launcher_place *place, int status,
-		  const char *why)
+void fleet_refuse(const struct stress_options *options, const struct launcher_place *place, int status, const char *why)
 {
 	struct wire_refused refused = { .rank = place->rank, .status = status };
 	char name[64], own[LIBRARY_WHY];

@@ -127,9 +127,7 @@ static int word_do(struct state *s, enum wire_type type, const void *body)
 	switch (type) {
 	case WIRE_OPEN: memcpy(&s->of, body, sizeof(s->of)); return open_do(s);
 	case WIRE_CONNECT: memcpy(&s->e.other, body, sizeof(s->e.other)); return connect_do(s);
-	case WIRE_RUN:
-		err = run_do(s, *(const int32_t *)body);
-		return err == -ECANCELED ? close_do(s) : err;
+	case WIRE_RUN: err = run_do(s, *(const int32_t *)body); return err == -ECANCELED ? close_do(s) : err;
 	case WIRE_CLOSE: return close_do(s);
 	case WIRE_COUNT: return count_do(s);
 	default: return -EPROTO;

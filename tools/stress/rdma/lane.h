@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lane.h - one end of a port: a thread that does what the coordinator says over a connection of its own. A port has two,
- * one that posts and one that answers, so that each does one thing at a time, a port with itself, too.
+ * lane.h - one end of a port: a thread that does what the coordinator says over a connection of its own. A port has
+ * two, one that posts and one that answers, so that each does one thing at a time, a port with itself, too.
  */
 #ifndef STRESS_RDMA_LANE_H
 #define STRESS_RDMA_LANE_H
@@ -9,10 +9,10 @@
 #include <pthread.h>
 
 #include "tools/stress/nccl/wire.h"
-#include "tools/stress/rdma/traffic.h"
+#include "tools/stress/verbs/traffic.h"
 
-/* --- what is said: WIRE_OPEN has a rdma_case, WIRE_CONNECT a rdma_address, WIRE_RUN an int32_t phase, WIRE_MEASURED a
- * rdma_result, WIRE_COUNTED the absolute counters and the port's state; READY, GO, FINISH, CLOSE, CLOSED nothing. --- */
+/* What is said: WIRE_OPEN has a rdma_case, WIRE_CONNECT a rdma_address, WIRE_RUN an int32_t phase, WIRE_MEASURED a
+ * rdma_result, WIRE_COUNTED the absolute counters and the port's state; READY, GO, FINISH, CLOSE, CLOSED nothing. */
 
 struct wire_opened {
 	int32_t status; /* enum rdma_status */

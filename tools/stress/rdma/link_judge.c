@@ -53,8 +53,8 @@ static bool bad_latency(const struct rdma_measured *m)
 
 static bool of_measure(is_bad *is, const struct rdma_measured *m)
 {
-	return (is != bad_bandwidth || m->of.measure == RDMA_BANDWIDTH) && (is != bad_rate || m->of.measure == RDMA_RATE) &&
-	       (is != bad_latency || m->of.measure == RDMA_LATENCY);
+	return (is != bad_bandwidth || m->of.measure == RDMA_BANDWIDTH) &&
+	       (is != bad_rate || m->of.measure == RDMA_RATE) && (is != bad_latency || m->of.measure == RDMA_LATENCY);
 }
 
 /* The link between two ports, either way, has any such case. */
@@ -117,15 +117,19 @@ static void data_say(const struct rdma_measured *m, char *text, size_t size)
 {
 	const struct rdma_result *r = &m->result;
 
-	snprintf(text, size, "%" PRIu64 " of %" PRIu64 " bytes arrived wrong, the first at %" PRIu64
-		 ": 0x%02" PRIx64 " in place of 0x%02" PRIx64, r->wrong, r->checked, r->wrong_at, r->got, r->want);
+	snprintf(text, size,
+		 "%" PRIu64 " of %" PRIu64 " bytes arrived wrong, the first at %" PRIu64 ": 0x%02" PRIx64
+		 " in place of 0x%02" PRIx64,
+		 r->wrong, r->checked, r->wrong_at, r->got, r->want);
 }
 
 static void link_say(const struct rdma_measured *m, char *text, size_t size)
 {
 	if (m->small_passes)
-		snprintf(text, size, "packets of %d bytes do not get through and those of 256 do: the MTU of the network "
-			 "between them is smaller than the ports' (%s)", m->of.mtu, m->result.text);
+		snprintf(text, size,
+			 "packets of %d bytes do not get through and those of 256 do: the MTU of the network "
+			 "between them is smaller than the ports' (%s)",
+			 m->of.mtu, m->result.text);
 	else
 		snprintf(text, size, "%s", m->result.text);
 }
@@ -192,7 +196,8 @@ static void link_fault(struct rdma_run *run, const struct rule *rule, int i)
 	if (m->shape == SHAPE_LOOPBACK)
 		rdma_place_name(&m->of.to, place, sizeof(place));
 	rdma_fault(run, rule->kind, m->from, "%s%s%s, %s, %s: %s", rdma_link_name(run, m, link, sizeof(link)),
-		   *place ? ", " : "", place, rdma_shape_names[m->shape], rdma_case_name(&m->of, what, sizeof(what)), text);
+		   *place ? ", " : "", place, rdma_shape_names[m->shape], rdma_case_name(&m->of, what, sizeof(what)),
+		   text);
 }
 
 /* What is slow because packets are lost is said as loss. */
@@ -259,7 +264,8 @@ void links_judge(struct rdma_run *run, const struct baseline *baseline)
 		absent_note(run, m);
 		if (m->result.status == RDMA_DONE && !m->result.wrong && !(m->result.value > 0))
 			rdma_fault(run, FAULT_MISSING, m->from, "%s, %s was not measured",
-				   rdma_link_name(run, m, link, sizeof(link)), rdma_case_name(&m->of, what, sizeof(what)));
+				   rdma_link_name(run, m, link, sizeof(link)),
+				   rdma_case_name(&m->of, what, sizeof(what)));
 	}
 	for (int i = 0; i < run->fleet.n_ports; i++)
 		counters_judge(run, i);

@@ -10,8 +10,25 @@
 
 #include "tools/stress/rdma/rdma_run.h"
 
-#define STEP_NS 120000000000ull /* to open, connect and the like: a driver waits for neighbours, a busy host for a CPU */
+#define STEP_NS 120000000000ull /* to open and connect: a driver waits for neighbours, a busy host for a CPU */
 #define SMALL_PACKET 256
+
+const char *rdma_port_name(const struct rdma_run *run, int port, char *text, size_t size)
+{
+	return fleet_port_name(&run->fleet, port, text, size);
+}
+
+const char *rdma_link_name(const struct rdma_run *run, const struct rdma_measured *m, char *text, size_t size)
+{
+	char from[160], to[160];
+
+	rdma_port_name(run, m->from, from, sizeof(from));
+	if (m->from == m->to)
+		snprintf(text, size, "%s to itself", from);
+	else
+		snprintf(text, size, "%s to %s", from, rdma_port_name(run, m->to, to, sizeof(to)));
+	return text;
+}
 
 struct trial {
 	struct rdma_measured m;
@@ -70,7 +87,8 @@ static void all_open(struct rdma_run *run, struct trial *trials, int n)
 		bool was_on = t->on;
 
 		/* both ends answer, whatever the first one says */
-		if (was_on && !lane_hear(&run->fleet, port_of(t, i % 2), i % 2, WIRE_OPENED, &opened, sizeof(opened), STEP_NS))
+		if (was_on &&
+		    !lane_hear(&run->fleet, port_of(t, i % 2), i % 2, WIRE_OPENED, &opened, sizeof(opened), STEP_NS))
 			trial_lost(run, t, i % 2);
 		else if (was_on && opened.status)
 			t->m.result.status = opened.status;
@@ -87,7 +105,8 @@ static void all_connect(struct rdma_run *run, struct trial *trials, int n)
 	struct wire_ready ready[2];
 
 	for (int i = 0; i < 2 * n; i++)
-		say(run, &trials[i / 2], i % 2, WIRE_CONNECT, &trials[i / 2].own[!(i % 2)], sizeof(struct rdma_address));
+		say(run, &trials[i / 2], i % 2, WIRE_CONNECT, &trials[i / 2].own[!(i % 2)],
+		    sizeof(struct rdma_address));
 	for (int i = 0; i < n; i++) {
 		struct trial *t = &trials[i];
 
@@ -113,8 +132,8 @@ static void ends_merge(struct trial *t)
 	uint64_t checked = r->checked + from->checked + to->checked;
 	bool one_port = t->m.from == t->m.to; /* both ends read the same counters */
 
-	t->m.lost += counters_sum(from->counters, COUNTER_LOSS) +
-		     (one_port ? 0 : counters_sum(to->counters, COUNTER_LOSS));
+	t->m.lost +=
+		counters_sum(from->counters, COUNTER_LOSS) + (one_port ? 0 : counters_sum(to->counters, COUNTER_LOSS));
 	t->m.packets += packets_of(&t->m, from) + (one_port ? 0 : packets_of(&t->m, to));
 	if (from->status || to->status) {
 		const struct rdma_result *bad = from->status ? from : to;

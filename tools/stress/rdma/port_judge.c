@@ -54,11 +54,13 @@ static void down_judge(struct rdma_run *run, int i)
 
 	kind_count(run, i, &others, &up);
 	if (named || 2 * up > others + 1)
-		rdma_fault(run, FAULT_PORT, i, "it is %s, %d of %d others of its kind are up: %s", state_name(p->state), up,
-			   others, state_remedy(p));
+		rdma_fault(run, FAULT_PORT, i, "it is %s, %d of %d others of its kind are up: %s", state_name(p->state),
+			   up, others, state_remedy(p));
 	else
-		rdma_note(run, "%s is %s and not tested (%d of %d others of its kind are up); name it with --devices if "
-			  "it should be up", rdma_port_name(run, i, name, sizeof(name)), state_name(p->state), up, others);
+		rdma_note(run,
+			  "%s is %s and not tested (%d of %d others of its kind are up); name it with --devices if "
+			  "it should be up",
+			  rdma_port_name(run, i, name, sizeof(name)), state_name(p->state), up, others);
 }
 
 /* --- settings --- */
@@ -72,7 +74,8 @@ struct setting {
 
 static const struct setting settings[N_SETTINGS] = {
 	{ "active MTU", SETTING_MTU, false, "set the MTU of its netdev, and of the switch port, as the others'" },
-	{ "speed and width", SETTING_SPEED, false, "look at cable, transceiver and switch port; a link that trained down" },
+	{ "speed and width", SETTING_SPEED, false,
+	  "look at cable, transceiver and switch port; a link that trained down" },
 	{ "GID type", SETTING_GID_TYPE, false, "its netdev has no address of the kind that the others have" },
 	{ "GID index", SETTING_GID_INDEX, true, "do not set NCCL_IB_GID_INDEX to one number for all" },
 	{ "firmware", SETTING_FIRMWARE, true, "one version makes faults easier to find" },
@@ -137,12 +140,13 @@ static void setting_judge(struct rdma_run *run, const struct setting *s, int i)
 		return;
 	setting_text(port_at(run, i), s, own, sizeof(own));
 	if (s->is_note)
-		rdma_note(run, "%s: %s %s, of %d of %d ports of its kind %s: %s", rdma_port_name(run, i, name, sizeof(name)),
-			  s->name, *own ? own : "none", n, of, *usual ? usual : "none", s->remedy);
+		rdma_note(run, "%s: %s %s, of %d of %d ports of its kind %s: %s",
+			  rdma_port_name(run, i, name, sizeof(name)), s->name, *own ? own : "none", n, of,
+			  *usual ? usual : "none", s->remedy);
 	else
-		rdma_fault(run, FAULT_PORT, i, "%s %s, of %d of %d ports of its kind %s%s: %s", s->name, *own ? own : "none",
-			   n, of, *usual ? usual : "none", 2 * n > of ? "" : " (which one is right, nothing says)",
-			   s->remedy);
+		rdma_fault(run, FAULT_PORT, i, "%s %s, of %d of %d ports of its kind %s%s: %s", s->name,
+			   *own ? own : "none", n, of, *usual ? usual : "none",
+			   2 * n > of ? "" : " (which one is right, nothing says)", s->remedy);
 }
 
 void ports_judge(struct rdma_run *run)

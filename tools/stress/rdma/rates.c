@@ -83,7 +83,8 @@ static void hold_most(struct judgement *j, double most, const char *rule)
 static void hold_others(const struct rdma_run *run, struct rdma_measured *m)
 {
 	double *others = calloc(run->n_measured, sizeof(*others)), of;
-	double tolerance = m->soft ? SOFT_TOLERANCE : THRESHOLD_TOLERANCE, factor = m->soft ? SOFT_LATENCY_FACTOR : LATENCY_FACTOR;
+	double tolerance = m->soft ? SOFT_TOLERANCE : THRESHOLD_TOLERANCE,
+	       factor = m->soft ? SOFT_LATENCY_FACTOR : LATENCY_FACTOR;
 	char rule[JUDGE_RULE];
 	int n = 0;
 
@@ -95,8 +96,9 @@ static void hold_others(const struct rdma_run *run, struct rdma_measured *m)
 	qsort(others, n, sizeof(*others), value_compare);
 	if (n && m->of.measure == RDMA_LATENCY) {
 		of = others[n / 4];
-		snprintf(rule, sizeof(rule), "%.0f times the lower quartile of %d other%s of its kind, %.4g, and %.0f us more",
-			 factor, n, n > 1 ? "s" : "", of, LATENCY_MORE_US);
+		snprintf(rule, sizeof(rule),
+			 "%.0f times the lower quartile of %d other%s of its kind, %.4g, and %.0f us more", factor, n,
+			 n > 1 ? "s" : "", of, LATENCY_MORE_US);
 		hold_most(&m->judged, factor * of + LATENCY_MORE_US, rule);
 	} else if (n) {
 		of = others[n - 1 - n / 4];
@@ -184,8 +186,9 @@ int rdma_baseline_save(struct rdma_run *run, int status, char why[LIBRARY_WHY])
 			continue;
 		baseline_measure(run, m, names[n]);
 		rdma_link_name(run, m, links[n], MEASURE_TEXT);
-		lines[n] = (struct baseline_line){ links[n], port_of(run, m->from)->speed, names[n],
-						   rdma_measure_units[m->of.measure], m->of.bytes, m->result.value };
+		lines[n] = (struct baseline_line){ links[n],    port_of(run, m->from)->speed,
+						   names[n],    rdma_measure_units[m->of.measure],
+						   m->of.bytes, m->result.value };
 		n++;
 	}
 	if (n)

@@ -45,7 +45,8 @@ static void begin_json(const struct rdma_run *run)
 
 		port_add(one, run, i, "");
 		cJSON_AddBoolToObject(one, "active", run->is_usable[i]);
-		cJSON_AddStringToObject(one, "link_layer", p->link_layer == VERBS_LINK_ETHERNET ? "Ethernet" : "InfiniBand");
+		cJSON_AddStringToObject(one, "link_layer",
+					p->link_layer == VERBS_LINK_ETHERNET ? "Ethernet" : "InfiniBand");
 		cJSON_AddStringToObject(one, "netdev", p->netdev);
 		cJSON_AddStringToObject(one, "speed", p->speed);
 		cJSON_AddNumberToObject(one, "mtu", p->mtu);
@@ -240,7 +241,8 @@ void rdma_report_measured(const struct rdma_run *run, const struct rdma_measured
 		printf("  %llu lost", (unsigned long long)m->lost);
 	if (m->result.wrong)
 		printf("  %llu bytes WRONG", (unsigned long long)m->result.wrong);
-	printf("%s%s\n", m->result.status == RDMA_DONE ? "" : ": ", m->result.status == RDMA_DONE ? "" : m->result.text);
+	printf("%s%s\n", m->result.status == RDMA_DONE ? "" : ": ",
+	       m->result.status == RDMA_DONE ? "" : m->result.text);
 	fflush(stdout);
 }
 
@@ -254,7 +256,8 @@ void rdma_report_fault(const struct rdma_run *run, const struct fault *f)
 		fault_json(run, f);
 		return;
 	}
-	printf("FAULT %s  %s: %s\n", f->gpu >= 0 ? rdma_port_name(run, f->gpu, name, sizeof(name)) : "of no single port",
+	printf("FAULT %s  %s: %s\n",
+	       f->gpu >= 0 ? rdma_port_name(run, f->gpu, name, sizeof(name)) : "of no single port",
 	       fault_kind_name(f->kind), f->text);
 	fflush(stdout);
 }
@@ -286,8 +289,8 @@ static void verdict_print(const struct rdma_run *run, int port)
 			first = &run->faults[i];
 	printf("%s: ", rdma_port_name(run, port, name, sizeof(name)));
 	if (first)
-		printf("FAILED, %u fault%s, the first: %s: %s\n", run->faults_of[port], run->faults_of[port] > 1 ? "s" : "",
-		       fault_kind_name(first->kind), first->text);
+		printf("FAILED, %u fault%s, the first: %s: %s\n", run->faults_of[port],
+		       run->faults_of[port] > 1 ? "s" : "", fault_kind_name(first->kind), first->text);
 	else
 		printf("%s\n", !run->is_usable[port]     ? "not up, not tested"
 			       : !run->is_measured[port] ? "not tested"

@@ -21,7 +21,7 @@ struct rdma_measured {
 	struct rdma_result result; /* of the end that posts; data, and what failed first, of both */
 	uint64_t lost, packets;    /* at both ends: counters of loss, packets sent */
 	bool soft;                 /* an end of it is software */
-	bool small_passes; /* it failed, and messages in small packets get through */
+	bool small_passes;         /* it failed, and messages in small packets get through */
 	struct judgement judged;
 };
 
@@ -32,7 +32,7 @@ struct rdma_run {
 	struct fleet fleet;
 	bool is_usable[RDMA_PORTS_MAX];   /* the port is up */
 	bool is_measured[RDMA_PORTS_MAX]; /* anything was measured over it */
-	int names[RDMA_PORTS_MAX];      /* the rail of a port: shape_port.name */
+	int names[RDMA_PORTS_MAX];        /* the rail of a port: shape_port.name */
 	struct rdma_measured *measured;
 	int n_measured, room;
 	struct fault faults[RDMA_FAULTS_MAX]; /* fault.gpu: the port, -1: of no single one */

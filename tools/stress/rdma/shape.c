@@ -106,8 +106,7 @@ int shape_round(enum rdma_shape shape, const struct shape_port *ports, int n, in
 
 	switch (shape) {
 	case SHAPE_LOOPBACK: return loopback(ports, n, round, links);
-	case SHAPE_NIC_TO_NIC:
-		return hosts > 1 ? rails(ports, n, hosts, round, links) : inside(ports, n, round, links);
+	case SHAPE_NIC_TO_NIC: return hosts > 1 ? rails(ports, n, hosts, round, links) : inside(ports, n, round, links);
 	case SHAPE_PAIR: return pairs(ports, n, round, links);
 	case SHAPE_RING: return round ? 0 : turns(ports, n, round, links);
 	default: return turns(ports, n, round, links);

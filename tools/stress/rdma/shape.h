@@ -5,12 +5,12 @@
 #ifndef STRESS_RDMA_SHAPE_H
 #define STRESS_RDMA_SHAPE_H
 
-#include "tools/stress/rdma/rdma.h"
+#include "tools/stress/verbs/rdma.h"
 
 struct shape_port {
 	int index; /* of the fleet */
 	int host;
-	int name;  /* the same number for ports of one name ("mlx5_0:1") on all hosts: a rail */
+	int name; /* the same number for ports of one name ("mlx5_0:1") on all hosts: a rail */
 };
 
 struct shape_link {

@@ -115,7 +115,8 @@ static struct rdma_case case_make(const struct rdma_options *o, int operation, i
 				   .to = { -1, -1 } };
 }
 
-static void round_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_link *links, int n, uint64_t *seed)
+static void round_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_link *links, int n,
+		      uint64_t *seed)
 {
 	const struct rdma_options *o = &run->options->rdma;
 
@@ -152,7 +153,8 @@ static void ports_prepare(struct rdma_run *run)
 		int j = 0;
 
 		run->is_usable[i] = p->state == VERBS_PORT_ACTIVE;
-		while (strcmp(run->fleet.ports[j].port.device, p->device) || run->fleet.ports[j].port.number != p->number)
+		while (strcmp(run->fleet.ports[j].port.device, p->device) ||
+		       run->fleet.ports[j].port.number != p->number)
 			j++;
 		run->names[i] = j;
 	}

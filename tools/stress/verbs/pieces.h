@@ -3,8 +3,8 @@
  * pieces.h - what a check of data moves: messages of many lengths to odd places of an area, with gaps between them that
  * nothing may touch; and what each byte of the area has to be.
  */
-#ifndef STRESS_RDMA_PIECES_H
-#define STRESS_RDMA_PIECES_H
+#ifndef STRESS_VERBS_PIECES_H
+#define STRESS_VERBS_PIECES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,10 +2,10 @@
  *
  * host.h - this host's part: its devices, ports and memory, opened once, and the refusals.
  */
-#ifndef STRESS_RDMA_HOST_H
-#define STRESS_RDMA_HOST_H
+#ifndef STRESS_VERBS_HOST_H
+#define STRESS_VERBS_HOST_H
 
-#include "tools/stress/rdma/rdma.h"
+#include "tools/stress/verbs/rdma.h"
 #include "tools/stress/run.h"
 
 struct rdma_host {

@@ -2,7 +2,7 @@
  *
  * pieces.c - see pieces.h.
  */
-#include "tools/stress/rdma/pieces.h"
+#include "tools/stress/verbs/pieces.h"
 
 #define GAP_MAX 61
 #define PIECE_MAX 40000
@@ -30,8 +30,8 @@ void pieces_make(struct pieces *p, uint64_t seed, size_t area_bytes, uint32_t mt
 	p->n = 0;
 	while (p->n < PIECES_MAX) {
 		uint32_t bytes = p->n < (int)(sizeof(first) / sizeof(first[0])) ? first[p->n]
-				 : (state = mix(state)) & 1                      ? 1 + (state >> 8) % PIECE_MAX
-										 : 1 + (state >> 8) % SMALL_MAX;
+				 : (state = mix(state)) & 1                     ? 1 + (state >> 8) % PIECE_MAX
+										: 1 + (state >> 8) % SMALL_MAX;
 
 		state = mix(state);
 		at += state % GAP_MAX;

@@ -2,15 +2,15 @@
  *
  * traffic.c - see traffic.h.
  */
-#include "tools/stress/rdma/traffic.h"
+#include "tools/stress/verbs/traffic.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "tools/stress/rdma/latency.h"
-#include "tools/stress/rdma/pieces.h"
-#include "tools/stress/rdma/post.h"
+#include "tools/stress/verbs/latency.h"
+#include "tools/stress/verbs/pieces.h"
+#include "tools/stress/verbs/post.h"
 
 #define SIGNAL_EVERY 100 /* perftest's --cq-mod */
 #define CLOCK_EVERY 64   /* posts between two looks at the clock */
@@ -95,8 +95,7 @@ static int stream_fill(struct traffic *t, struct stream *s)
 		bool signalled = (s->posted + 1) % SIGNAL_EVERY == 0;
 
 		if (s->posted % CLOCK_EVERY == 0)
-			s->over = s->posted >= MESSAGES_LEAST &&
-				  clock_monotonic_ns() - s->begin_ns >= t->c->time_ns;
+			s->over = s->posted >= MESSAGES_LEAST && clock_monotonic_ns() - s->begin_ns >= t->c->time_ns;
 		if (s->posted % LOOK_EVERY == 0 && traffic_ended(t))
 			s->over = true;
 		s->posted++;

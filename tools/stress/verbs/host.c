@@ -2,7 +2,7 @@
  *
  * host.c - see host.h.
  */
-#include "tools/stress/rdma/host.h"
+#include "tools/stress/verbs/host.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -100,8 +100,8 @@ static int device_open(struct rdma_host *host, void *device, char why[LIBRARY_WH
 	if (!is_named(host->options->rdma.devices, name))
 		return STRESS_PASSED;
 	if (!is_adapter(name)) {
-		snprintf(host->note, sizeof(host->note), "%.60s is not tested: it has no queue pairs of type RC (iWARP, EFA)",
-			 name);
+		snprintf(host->note, sizeof(host->note),
+			 "%.60s is not tested: it has no queue pairs of type RC (iWARP, EFA)", name);
 		return STRESS_PASSED;
 	}
 	context = host->verbs.open(device);
@@ -131,8 +131,9 @@ static int none_say(char why[LIBRARY_WHY])
 		return impossible(why, "no RDMA device", "the kernel has none on this host",
 				  "look at lspci | grep -i mellanox and at the driver (lsmod | grep -E 'mlx5_ib|rxe')");
 	snprintf(cause, sizeof(cause), "the kernel has %d, but libibverbs sees none", n);
-	return impossible(why, "no RDMA device", cause,
-			  "load ib_uverbs, install ibverbs-providers; in a container, give it --device /dev/infiniband");
+	return impossible(
+		why, "no RDMA device", cause,
+		"load ib_uverbs, install ibverbs-providers; in a container, give it --device /dev/infiniband");
 }
 
 static void names_list(const struct verbs *verbs, void **list, int n, char *text, size_t size)
@@ -233,7 +234,8 @@ static int gpus_look(struct rdma_host *host)
 	error = error ? error : cuda.device_count(&n);
 	if (!error && n)
 		return 0;
-	snprintf(host->note, sizeof(host->note), "GPU memory is not tested: no GPU (%s)", cuda_error_text(&cuda, error));
+	snprintf(host->note, sizeof(host->note), "GPU memory is not tested: no GPU (%s)",
+		 cuda_error_text(&cuda, error));
 	return -ENOENT;
 }
 

@@ -3,13 +3,13 @@
  * rdma.h - what `stress rdma` is about: ports of RDMA devices, memory that they reach, and a case: one operation
  * between two ports, measured one way. All of it goes over the wire between hosts of the same binary.
  */
-#ifndef STRESS_RDMA_RDMA_H
-#define STRESS_RDMA_RDMA_H
+#ifndef STRESS_VERBS_RDMA_H
+#define STRESS_VERBS_RDMA_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tools/stress/rdma/counters.h"
+#include "tools/stress/verbs/counters.h"
 
 #define RDMA_PORTS_MAX 1024      /* of all hosts together */
 #define RDMA_PORTS_HOST_MAX 64   /* of one */
@@ -23,13 +23,14 @@ enum rdma_measure { RDMA_BANDWIDTH, RDMA_LATENCY, RDMA_RATE, N_RDMA_MEASURES };
 /* Which ports have a link: shape.h. */
 enum rdma_shape {
 #define SHAPE(id, name, help) SHAPE_##id,
-#include "tools/stress/rdma/shapes.def"
+#include "tools/stress/verbs/shapes.def"
 #undef SHAPE
 	N_RDMA_SHAPES
 };
 
-extern const char *const rdma_operation_names[N_RDMA_OPERATIONS], *const rdma_measure_names[N_RDMA_MEASURES],
-	*const rdma_measure_units[N_RDMA_MEASURES], *const rdma_shape_names[N_RDMA_SHAPES];
+extern const char *const rdma_operation_names[N_RDMA_OPERATIONS],
+	*const rdma_measure_names[N_RDMA_MEASURES], *const rdma_measure_units[N_RDMA_MEASURES],
+							    *const rdma_shape_names[N_RDMA_SHAPES];
 
 /* "write,read" -> bits; "all". 0 or -EINVAL. */
 int rdma_operations_parse(const char *text, uint32_t *bits);
@@ -37,13 +38,13 @@ int rdma_measures_parse(const char *text, uint32_t *bits);
 int rdma_shapes_parse(const char *text, uint32_t *bits);
 
 struct rdma_port {
-	int32_t host; /* its number in the run */
-	int32_t number; /* of the port on its device, from 1 */
+	int32_t host;                          /* its number in the run */
+	int32_t number;                        /* of the port on its device, from 1 */
 	int32_t state, phys_state, link_layer; /* as verbs numbers them */
-	int32_t mtu, lid, gid_index; /* gid_index -1: it has none */
-	int32_t node; /* of memory, -1: unknown */
-	int32_t soft; /* no hardware behind it: its rates are the CPU's */
-	int32_t reads; /* outstanding ones at most */
+	int32_t mtu, lid, gid_index;           /* gid_index -1: it has none */
+	int32_t node;                          /* of memory, -1: unknown */
+	int32_t soft;                          /* no hardware behind it: its rates are the CPU's */
+	int32_t reads;                         /* outstanding ones at most */
 	uint32_t vendor, part;
 	double gbits; /* of the link; 0: unknown */
 	char device[64], netdev[16], speed[48], gid_type[24], gid[40], firmware[64];
@@ -69,8 +70,8 @@ struct rdma_case {
 
 enum rdma_status {
 	RDMA_DONE,
-	RDMA_ABSENT,   /* cannot be here: the memory is not registrable and the like; a note */
-	RDMA_FAILED,   /* the link does not carry it */
+	RDMA_ABSENT, /* cannot be here: the memory is not registrable and the like; a note */
+	RDMA_FAILED, /* the link does not carry it */
 	RDMA_HUNG,
 	RDMA_LANE_LOST /* the host does not answer */
 };
@@ -78,11 +79,11 @@ enum rdma_status {
 /* What one end of a case saw. */
 struct rdma_result {
 	int32_t status;
-	int32_t completion; /* of RDMA_FAILED: the work completion's status, 0: another error */
-	double value;       /* Gb/s, us, million messages/s; NAN: this end does not measure */
+	int32_t completion;      /* of RDMA_FAILED: the work completion's status, 0: another error */
+	double value;            /* Gb/s, us, million messages/s; NAN: this end does not measure */
 	double least, p99, most; /* of a latency, us */
 	uint64_t messages, checked, wrong;
-	uint64_t wrong_at, want, got; /* the first wrong byte */
+	uint64_t wrong_at, want, got;     /* the first wrong byte */
 	uint64_t counters[PORT_COUNTERS]; /* by how much they rose; PORT_NOT_COUNTED: the provider has none */
 	char text[192];
 };

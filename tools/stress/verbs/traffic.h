@@ -3,10 +3,10 @@
  * traffic.h - what the two ends of a case do: the check of data, and the measurement, in perftest's way: one post a
  * time, every hundredth signalled for a bandwidth; ping and pong for a latency. The end that starts measures.
  */
-#ifndef STRESS_RDMA_TRAFFIC_H
-#define STRESS_RDMA_TRAFFIC_H
+#ifndef STRESS_VERBS_TRAFFIC_H
+#define STRESS_VERBS_TRAFFIC_H
 
-#include "tools/stress/rdma/endpoint.h"
+#include "tools/stress/verbs/endpoint.h"
 
 enum traffic_phase { PHASE_CHECK, PHASE_MEASURE };
 enum traffic_role { ROLE_FROM, ROLE_TO }; /* who posts; who answers */

@@ -3,10 +3,10 @@
  * endpoint.h - one end of a case: a queue pair of a port (RC, as perftest and NCCL use), its completion queues, and a
  * registered area of memory of the host or of a GPU.
  */
-#ifndef STRESS_RDMA_ENDPOINT_H
-#define STRESS_RDMA_ENDPOINT_H
+#ifndef STRESS_VERBS_ENDPOINT_H
+#define STRESS_VERBS_ENDPOINT_H
 
-#include "tools/stress/rdma/host.h"
+#include "tools/stress/verbs/host.h"
 
 #define AREA_BYTES (1u << 20) /* at least; what a check of data moves */
 #define RECEIVES_MAX 512

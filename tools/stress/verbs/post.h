@@ -2,10 +2,10 @@
  *
  * post.h - single verbs of a traffic: post one, wait for one completion, with the reasons why that may not come.
  */
-#ifndef STRESS_RDMA_POST_H
-#define STRESS_RDMA_POST_H
+#ifndef STRESS_VERBS_POST_H
+#define STRESS_VERBS_POST_H
 
-#include "tools/stress/rdma/traffic.h"
+#include "tools/stress/verbs/traffic.h"
 
 enum post_flag { POST_SIGNALLED = 1 };
 

@@ -2,7 +2,7 @@
  *
  * counters.c - see counters.h.
  */
-#include "tools/stress/rdma/counters.h"
+#include "tools/stress/verbs/counters.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

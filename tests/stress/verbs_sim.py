@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated RDMA devices for `ranktrace stress rdma`: tests/stress/libibverbs.c, built here, and a /sys of its own. What
-is wrong with a device is in the environment, named there."""
+"""Simulated RDMA devices for `ranktrace stress rdma`: tests/stress/libibverbs.c, built here, and a /sys of its own.
+What is wrong with a device is in the environment, named there."""
 import json
 import os
 import subprocess
 import tempfile
 
+import sys
+
+sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../stress/libibverbs.c")
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libibverbs.c")
 COUNTERS = ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err",
             "req_transport_retries_exceeded", "np_cnp_sent")
 SPEED = "400 Gb/sec (4X NDR)"

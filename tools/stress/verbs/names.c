@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/stress/rdma/rdma_run.h"
+#include "tools/stress/verbs/rdma.h"
 
 #define TEXT_MAX 256
 
@@ -15,7 +15,7 @@ const char *const rdma_measure_names[] = { "bandwidth", "latency", "rate" };
 const char *const rdma_measure_units[] = { "Gb/s", "us", "Mmsg/s" };
 const char *const rdma_shape_names[] = {
 #define SHAPE(id, name, help) name,
-#include "tools/stress/rdma/shapes.def"
+#include "tools/stress/verbs/shapes.def"
 #undef SHAPE
 };
 
@@ -66,22 +66,5 @@ const char *rdma_place_name(const struct rdma_place *p, char *text, unsigned int
 		snprintf(text, size, "memory of node %d", p->number);
 	else
 		snprintf(text, size, "memory");
-	return text;
-}
-
-const char *rdma_port_name(const struct rdma_run *run, int port, char *text, size_t size)
-{
-	return fleet_port_name(&run->fleet, port, text, size);
-}
-
-const char *rdma_link_name(const struct rdma_run *run, const struct rdma_measured *m, char *text, size_t size)
-{
-	char from[160], to[160];
-
-	rdma_port_name(run, m->from, from, sizeof(from));
-	if (m->from == m->to)
-		snprintf(text, size, "%s to itself", from);
-	else
-		snprintf(text, size, "%s to %s", from, rdma_port_name(run, m->to, to, sizeof(to)));
 	return text;
 }

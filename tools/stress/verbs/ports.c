@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/stress/rdma/host.h"
+#include "tools/stress/verbs/host.h"
 
 /* The first line below class/infiniband/DEVICE, without its end; false: there is none. */
 static bool line_read(const struct rdma_port *p, char *text, size_t size, const char *format, int number)
@@ -106,8 +106,8 @@ int port_read(struct rdma_host *host, struct verbs_device_context *context, stru
 	p->lid = port.lid;
 	p->vendor = device.vendor_id;
 	p->part = device.vendor_part_id;
-	p->reads = device.max_qp_rd_atom < device.max_qp_init_rd_atom ? device.max_qp_rd_atom
-								       : device.max_qp_init_rd_atom;
+	p->reads =
+		device.max_qp_rd_atom < device.max_qp_init_rd_atom ? device.max_qp_rd_atom : device.max_qp_init_rd_atom;
 	p->soft = is_soft(p);
 	snprintf(p->firmware, sizeof(p->firmware), "%.60s", device.fw_ver);
 	line_read(p, p->speed, sizeof(p->speed), "ports/%d/rate", 0);

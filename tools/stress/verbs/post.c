@@ -2,7 +2,7 @@
  *
  * post.c - see post.h.
  */
-#include "tools/stress/rdma/post.h"
+#include "tools/stress/verbs/post.h"
 
 #include <errno.h>
 #include <poll.h>

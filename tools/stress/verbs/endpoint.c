@@ -2,7 +2,7 @@
  *
  * endpoint.c - see endpoint.h.
  */
-#include "tools/stress/rdma/endpoint.h"
+#include "tools/stress/verbs/endpoint.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -63,7 +63,8 @@ static int host_area(struct endpoint *e, char text[192])
 	if (e->mr)
 		return 0;
 	if (errno == ENOMEM) /* of this process, not of the port */
-		return failed(text, ENOTSUP, "memory cannot be registered: raise the limit of locked memory (ulimit -l)");
+		return failed(text, ENOTSUP,
+			      "memory cannot be registered: raise the limit of locked memory (ulimit -l)");
 	return failed(text, errno, "memory cannot be registered");
 }
 
@@ -132,8 +133,8 @@ static int qp_make(struct endpoint *e, const struct rdma_case *c, char text[192]
 		return failed(text, errno, "no completion queue of %u", c->depth + 1);
 	init.send_cq = e->sends;
 	init.recv_cq = e->receives;
-	init.cap = (struct verbs_cap){ c->depth + 1, e->n_receives, 1, 1,
-				       c->measure == RDMA_LATENCY ? INLINE_BYTES : 0 };
+	init.cap =
+		(struct verbs_cap){ c->depth + 1, e->n_receives, 1, 1, c->measure == RDMA_LATENCY ? INLINE_BYTES : 0 };
 	e->qp = verbs->qp_create(e->pd, &init);
 	if (!e->qp && init.cap.max_inline_data) {
 		init.cap.max_inline_data = 0;

@@ -2,8 +2,8 @@
  *
  * counters.h - the counters of a port in sysfs, by the tracer's tables of names and files (tracers/rdma).
  */
-#ifndef STRESS_RDMA_COUNTERS_H
-#define STRESS_RDMA_COUNTERS_H
+#ifndef STRESS_VERBS_COUNTERS_H
+#define STRESS_VERBS_COUNTERS_H
 
 #include <stdint.h>
 

@@ -3,13 +3,13 @@
  * latency.c - see latency.h. As in perftest each post is signalled, and its completion taken before the answer is
  * waited for.
  */
-#include "tools/stress/rdma/latency.h"
+#include "tools/stress/verbs/latency.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "tools/stress/rdma/post.h"
+#include "tools/stress/verbs/post.h"
 
 #define FIRST_LEFT_OUT 10
 #define SOURCE_AT (AREA_BYTES / 2) /* what is sent lies apart from where the answer comes */
