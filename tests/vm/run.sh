@@ -48,6 +48,7 @@ all)
 	in_guest 6.12 600 programs count count-uprobe-multi hang dstate
 	check host python3 -B tests/vm/guest_job.py programs count count-uprobe-multi count-attach-cookie hang dstate
 	check 6.1-arm64 tests/vm/arm64.sh
+	check stress-rdma env LONG=1 tests/vm/test_stress_rdma.sh
 	;;
 *) sed -n '3,4s/^# //p' "$0" >&2; exit 2 ;;
 esac

@@ -95,8 +95,8 @@ def run(case, *args):
     begin = time.monotonic()
     status, by, err = lines(*LINKS, *args)
     faults = [(f.get("device"), f["kind"], f["text"]) for f in by.get("fault", [])]
-    print(f"{case}: exit {status} after {time.monotonic() - begin:.0f} s, {len(by.get('case', []))} cases {err.strip()}",
-          flush=True)
+    took = time.monotonic() - begin
+    print(f"{case}: exit {status} after {took:.0f} s, {len(by.get('case', []))} cases {err.strip()}", flush=True)
     for f in faults:
         print(f"  {f}", flush=True)
     return status, faults, by

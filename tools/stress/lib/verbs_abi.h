@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * verbs_abi.h - the part of libibverbs' interface that the tests call, declared anew from rdma-core's
- * <infiniband/verbs.h> (version 44; it is libibverbs' ABI towards applications and cannot move): the build needs no rdma-core. A unit
- * test compares sizes, offsets and numbers with the header where it is installed.
+ * <infiniband/verbs.h> (version 44). It is libibverbs' ABI towards applications and cannot move: the build needs no
+ * rdma-core. A unit test compares sizes, offsets and numbers with the header where it is installed.
  */
 #ifndef STRESS_VERBS_ABI_H
 #define STRESS_VERBS_ABI_H
