@@ -14,12 +14,13 @@ in_guest() { # kernel, cases...
 	local kernel=$1
 	shift
 	# One CPU: with two, soft-RoCE's packets overtake each other, and it sends again what was not lost.
-	VM_ICOUNT=2 VM_CPUS=1 VM_BOOT_SECONDS=400 tests/vm/guest.sh "$kernel" --modules "$modules" --seconds 900 -- \
+	VM_ICOUNT=2 VM_CPUS=${CPUS:-1} VM_BOOT_SECONDS=400 tests/vm/guest.sh "$kernel" --modules "$modules" --seconds 900 -- \
 		python3 -B tests/vm/stress_rdma_guest.py "$@"
 }
 for kernel in ${KERNELS:-6.1}; do
 	echo "kernel $kernel"
-	[[ ${CASES:-} ]] || in_guest "$kernel" compare
+	[[ ${CASES:-} ]] || in_guest "$kernel" compare bandwidth rate
+	[[ ${CASES:-} ]] || CPUS=2 in_guest "$kernel" compare latency
 	# shellcheck disable=SC2086
 	in_guest "$kernel" ${CASES:-mtu dead loss cap healthy}
 done
