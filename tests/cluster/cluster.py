@@ -103,6 +103,13 @@ class Cluster:
     def ours(self, *words):
         return [job.RANKTRACE, *words[:1], "--nats", self.url, *self.client, *words[1:]]
 
+    def run(self, *words, code=0):
+        """What a command prints."""
+        done = self.start(self.ours(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        out, err = done.communicate(timeout=60)
+        job.check(done.returncode == code, f"{words}: exit {done.returncode}: {err}")
+        return out
+
     def server_start(self, i=0):
         """The i-th one, anew with what it has on its disk."""
         folder, address, n = f"{self.dir}/server{i}", self.hosts.address(self.ranks), len(self.servers)

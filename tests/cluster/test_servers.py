@@ -31,26 +31,28 @@ class Round:
         self.c.stop_rank(self.rank)
 
     def opened(self):
-        f = cluster.wait(lambda: f"no hang of rank {self.rank}\n{self.c.words()}", lambda: self.hangs()[:1], OPEN_S)[0]
-        job.check(f["phase"] == "open" and f["ranks"] == [self.rank] and f["class"] == "stopped", f)
+        """A hang; where it was stopped in the midst of an operation, it is stopped and nothing more is known."""
+        f = cluster.wait(lambda: f"nothing of rank {self.rank}\n{self.c.words()}", lambda: self.roots()[:1], OPEN_S)[0]
+        job.check(f["phase"] == "open" and f["ranks"] == [self.rank] and "stopped" in (f["class"], f["kind"]), f)
         job.check(f["host"] == self.c.host_name(self.rank), f)
         return f
 
-    def hangs(self):
-        return [i for i in self.c.incidents[self.n:] if i["kind"] == "hang"]
+    def roots(self):
+        return [i for i in self.c.incidents[self.n:] if i["kind"] in ("hang", "stopped") and not i["caused_by"]]
 
     def closed(self, f):
         self.c.continue_rank(self.rank)
         cluster.wait(lambda: f"{f['id']} is still open\n{self.c.words()}",
-                     lambda: any(i["phase"] == "close" for i in self.hangs()), CLOSE_S)
+                     lambda: any(i["phase"] == "close" and i["id"] == f["id"] for i in self.roots()), CLOSE_S)
 
     def check(self):
-        """One hang, opened and closed once, and no other one of any rank."""
-        ids = {i["id"] for i in self.hangs() if i["class"] != "unknown"}
-        job.check(len(ids) == 1, f"not one hang: {ids}\n{self.c.words()}")
-        phases = [i["phase"] for i in self.hangs() if i["id"] in ids]
+        """One root, opened and closed once, and no other one of any rank."""
+        ids = {i["id"] for i in self.roots() if i["class"] != "unknown"}
+        job.check(len(ids) == 1, f"not one: {ids}\n{self.c.words()}")
+        phases = [i["phase"] for i in self.roots() if i["id"] in ids]
         job.check(phases.count("open") == phases.count("close") == 1, f"{phases}\n{self.c.words()}")
-        job.blame(all(i["ranks"] in ([self.rank], []) for i in self.hangs()), f"a false root\n{self.c.words()}")
+        job.blame(all(i["ranks"] in ([self.rank], []) for i in self.roots()), f"a false root\n{self.c.words()}")
+        time.sleep(self.rng.uniform(0, 2))
 
     def life(self):
         """The rank is stopped, reported, continued."""

@@ -4,6 +4,7 @@ hosts. The hub that has the job is killed while it is: the other one goes on wit
 the same with a hub that is stopped past its lease, and continued: what it writes is refused, and nothing is there
 twice. And another writer in the job's log, though the lease is not its own: the server refuses what the hub that has
 it appends, which reads what is new, and goes on behind it. The rank is drawn."""
+import json
 import signal
 import sys
 import time
@@ -31,8 +32,25 @@ def closed(c, rank, f):
     c.wait_incident(id=f["id"], phase="close")
 
 
+def marked(c, f):
+    """Somebody has it in hand, which all see; then it is silenced, and shown only to who asks for all."""
+    end = f["id"][-8:]
+    c.run("incidents", "ack", end, "--note", "swapping its cable")
+    shown = [json.loads(line) for line in c.run("incidents", "--json").splitlines()]
+    mine = [i for i in shown if i["id"] == f["id"]]
+    job.check(len(mine) == 1 and mine[0]["acknowledged"]["note"] == "swapping its cable", shown)
+    job.check("swapping its cable" in c.run("incidents"), c.run("incidents"))
+    c.run("incidents", "silence", end, "--for", "10m")
+    job.check(f["id"] not in c.run("incidents"), "it is silenced")
+    job.check("silenced until" in c.run("incidents", "--all"), c.run("incidents", "--all"))
+    c.run("incidents", "silence", end, "--for", "0")
+    job.check(f["id"] in c.run("incidents"), "the silence is over")
+    job.check(c.run("incidents", "ack", "no-such-one", code=2) == "", "no such incident")
+
+
 def killed(c, rank):
     f = opened(c, rank, 0)
+    marked(c, f)
     first = c.owner()
     first.end(signal.SIGKILL)
     begin = time.monotonic()

@@ -13,7 +13,7 @@ import job
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 RANKTRACE = os.path.abspath(job.RANKTRACE)
 COMMANDS = ["ps", "autopsy", "record", "watch", "top", "replay", "report", "doctor", "dump", "hub", "incidents",
-            "notify", "stress", "sim"]
+            "notify", "ctl", "stress", "sim"]
 
 
 def run(*args, prefix=(), **kw):

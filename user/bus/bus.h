@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bus.h - what carries reports and incidents between hosts: publish, fetch, lease, append, and nothing else of it is
- * known outside of this room. A site with another engine writes these five functions (nats.c has NATS JetStream's).
+ * bus.h - what carries reports and incidents between hosts: publish, fetch, append, read and write a table, and nothing
+ * else of it is known outside of this room. A site with another engine writes these functions (nats.c has NATS
+ * JetStream's).
  *
- * Two streams and a table. Reports: one subject a host, kept for minutes, may be lost. Incidents: one log a job, each
- * message appended behind the one that its writer saw last, or refused. Leases: a value a job, changed only by who
- * knows its revision.
+ * Two streams and three tables. Reports: one subject a host, kept for minutes, may be lost. Incidents: one log a job,
+ * each message appended behind the one that its writer saw last, or refused. A table's value is changed only by who
+ * knows its revision: leases (whose a job is), marks (what people said of incidents), settings (of agents).
  *
  * All calls wait for the other side, for BUS_WAIT_MS at most, and no thread but the caller's may be in one.
  */
@@ -20,9 +21,10 @@
 #define BUS_TOKEN_MAX 64     /* of a subject's last part, with its zero byte: bus_token() */
 #define BUS_KEPT_S 120       /* how long reports are kept: what a hub that begins knows of the past */
 #define BUS_SAME_WINDOW_S 10 /* a report that is published twice within that is stored once */
-#define BUS_NO_REVISION 0    /* of a lease, or a log: there is none yet */
+#define BUS_NO_REVISION 0    /* of a value, or a log: there is none yet */
 
 enum bus_stream { BUS_REPORTS, BUS_INCIDENTS };
+enum bus_table { BUS_LEASES, BUS_MARKS, BUS_SETTINGS, BUS_TABLES };
 
 struct bus_cfg {                     /* NULL: not given */
 	const char *url;             /* "nats://host:4222,nats://host2:4222", "tls://..." */
@@ -60,10 +62,11 @@ struct bus_class {
 	/* -ESTALE: somebody else wrote behind `after`. */
 	int (*append)(struct bus *b, const char *token, const void *data, size_t len, uint64_t after,
 		      uint64_t *ret_seq);
-	/* The value, zero-terminated, cut at `size`. */
-	int (*lease_read)(struct bus *b, const char *token, char *value, size_t size, uint64_t *ret_revision);
+	/* The value of a key (a token), zero-terminated, cut at `size`; "" and BUS_NO_REVISION: it has none. */
+	int (*table_read)(struct bus *b, enum bus_table table, const char *key, char *value, size_t size,
+			  uint64_t *ret_revision);
 	/* -ESTALE: its revision is another one now. */
-	int (*lease_write)(struct bus *b, const char *token, const char *value, uint64_t revision,
+	int (*table_write)(struct bus *b, enum bus_table table, const char *key, const char *value, uint64_t revision,
 			   uint64_t *ret_revision);
 	void (*close)(struct bus *b);
 };

@@ -95,19 +95,21 @@ static int append(struct bus *base, const char *token, const void *data, size_t 
 	return nats_errno(s, code);
 }
 
-/* --- leases --- */
+/* --- tables --- */
 
-static int lease_read(struct bus *base, const char *token, char *value, size_t size, uint64_t *ret_revision)
+static int table_read(struct bus *base, enum bus_table table, const char *key, char *value, size_t size,
+		      uint64_t *ret_revision)
 {
 	struct nats_bus *b = (struct nats_bus *)base;
 	kvEntry *entry = NULL;
-	int err = nats_errno(b->lib->kvStore_Get(&entry, b->leases, token), 0);
+	int err = nats_table_open(b, table);
 	size_t len;
 
 	*ret_revision = BUS_NO_REVISION;
 	*value = 0;
+	err = err ? err : nats_errno(b->lib->kvStore_Get(&entry, b->tables[table], key), 0);
 	if (err)
-		return err == -ENOENT ? 0 : err;
+		return err == -ENOENT && b->tables[table] ? 0 : err;
 	len = b->lib->kvEntry_ValueLen(entry);
 	len = len < size ? len : size - 1;
 	memcpy(value, b->lib->kvEntry_Value(entry), len);
@@ -118,13 +120,18 @@ static int lease_read(struct bus *base, const char *token, char *value, size_t s
 }
 
 /* Of 3.4 neither says with which code the server refused: then the revision is another one, or will be read again. */
-static int lease_write(struct bus *base, const char *token, const char *value, uint64_t revision,
+static int table_write(struct bus *base, enum bus_table table, const char *key, const char *value, uint64_t revision,
 		       uint64_t *ret_revision)
 {
 	struct nats_bus *b = (struct nats_bus *)base;
-	natsStatus s = revision ? b->lib->kvStore_Update(ret_revision, b->leases, token, value, strlen(value), revision)
-				: b->lib->kvStore_Create(ret_revision, b->leases, token, value, strlen(value));
+	int err = nats_table_open(b, table);
+	kvStore *kv = b->tables[table];
+	natsStatus s;
 
+	if (err)
+		return err;
+	s = revision ? b->lib->kvStore_Update(ret_revision, kv, key, value, strlen(value), revision)
+		     : b->lib->kvStore_Create(ret_revision, kv, key, value, strlen(value));
 	return s == NATS_ERR ? -ESTALE : nats_errno(s, 0);
 }
 
@@ -134,7 +141,8 @@ static void nats_close(struct bus *base)
 {
 	struct nats_bus *b = (struct nats_bus *)base;
 
-	b->lib->kvStore_Destroy(b->leases);
+	for (int t = 0; t < BUS_TABLES; t++)
+		b->lib->kvStore_Destroy(b->tables[t]);
 	b->lib->jsCtx_Destroy(b->js);
 	b->lib->natsConnection_Destroy(b->connection);
 	free(b);
@@ -147,8 +155,8 @@ static const struct bus_class nats_class = {
 	.cursor_free = nats_cursor_free,
 	.last = last,
 	.append = append,
-	.lease_read = lease_read,
-	.lease_write = lease_write,
+	.table_read = table_read,
+	.table_write = table_write,
 	.close = nats_close,
 };
 

@@ -8,9 +8,8 @@
 #include "bus/bus.h"
 #include "bus/nats_library.h"
 
-#define NATS_REPORTS "RANKTRACE_REPORTS" /* streams, and the bucket of leases */
+#define NATS_REPORTS "RANKTRACE_REPORTS" /* streams */
 #define NATS_INCIDENTS "RANKTRACE_INCIDENTS"
-#define NATS_LEASES "RANKTRACE_LEASES"
 #define NATS_SUBJECT_MAX (BUS_TOKEN_MAX + 32)
 
 struct nats_bus {
@@ -18,15 +17,17 @@ struct nats_bus {
 	const struct nats_library *lib;
 	natsConnection *connection;
 	jsCtx *js;
-	kvStore *leases;        /* of a hub */
-	bool owns_streams;      /* it is a hub's */
-	uint64_t no_reports_ns; /* since then the stream of reports does not answer; 0: it does */
+	kvStore *tables[BUS_TABLES]; /* NULL: not opened yet */
+	bool owns_streams;           /* it is a hub's */
+	uint64_t no_reports_ns;      /* since then the stream of reports does not answer; 0: it does */
 };
 
 /* -ESTALE, -ETIMEDOUT, -ENOTCONN and so on. */
 int nats_errno(natsStatus s, jsErrCode code);
 /* "ranktrace.report.HOST", "ranktrace.incident.JOB"; token NULL: all of them. */
 void nats_subject(enum bus_stream stream, const char *token, char to[NATS_SUBJECT_MAX]);
+/* 0; -ENOENT: no hub has made it yet; -ENOTCONN. */
+int nats_table_open(struct nats_bus *b, enum bus_table table);
 /* Waits for the server, as nothing goes on without it. */
 int nats_streams_make(struct nats_bus *b, const struct bus_cfg *cfg, char *error, size_t size);
 

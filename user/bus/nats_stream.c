@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nats_stream.c - the streams and the bucket, made by the first hub, and cursors on them. Reports are in memory of one
- * server: agents send a whole one every second. Incidents and leases are in files, on three servers where there are
- * three.
+ * nats_stream.c - the streams and the tables, made by the first hub, and cursors on them. Reports are in memory of one
+ * server: agents send a whole one every second. All else is in files, on three servers where there are three.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -69,26 +68,39 @@ static int stream_make(struct nats_bus *b, enum bus_stream stream)
 	return stream_add(b, &c);
 }
 
-static int bucket_make(struct nats_bus *b)
+static const char *const buckets[BUS_TABLES] = {
+	[BUS_LEASES] = "RANKTRACE_LEASES",
+	[BUS_MARKS] = "RANKTRACE_MARKS",
+	[BUS_SETTINGS] = "RANKTRACE_SETTINGS",
+};
+
+int nats_table_open(struct nats_bus *b, enum bus_table table)
 {
-	natsStatus s = b->lib->js_KeyValue(&b->leases, b->js, NATS_LEASES);
+	if (b->tables[table])
+		return 0;
+	if (b->lib->natsConnection_Status(b->connection) != NATS_CONN_STATUS_CONNECTED)
+		return -ENOTCONN;
+	return nats_errno(b->lib->js_KeyValue(&b->tables[table], b->js, buckets[table]), 0);
+}
+
+static int bucket_make(struct nats_bus *b, enum bus_table table)
+{
+	natsStatus s;
 	kvConfig c;
 
-	if (!s)
+	if (!nats_table_open(b, table))
 		return 0;
 	b->lib->kvConfig_Init(&c);
-	c.Bucket = NATS_LEASES;
+	c.Bucket = buckets[table];
 	c.History = 1;
 	c.StorageType = js_FileStorage;
 	c.Replicas = REPLICAS;
-	s = b->lib->js_CreateKeyValue(&b->leases, b->js, &c);
+	s = b->lib->js_CreateKeyValue(&b->tables[table], b->js, &c);
 	if (s) { /* one server; or another hub was faster */
 		c.Replicas = 1;
-		s = b->lib->js_CreateKeyValue(&b->leases, b->js, &c);
+		s = b->lib->js_CreateKeyValue(&b->tables[table], b->js, &c);
 	}
-	if (s)
-		s = b->lib->js_KeyValue(&b->leases, b->js, NATS_LEASES);
-	return nats_errno(s, 0);
+	return s ? nats_table_open(b, table) : 0;
 }
 
 int nats_streams_make(struct nats_bus *b, const struct bus_cfg *cfg, char *error, size_t size)
@@ -100,7 +112,8 @@ int nats_streams_make(struct nats_bus *b, const struct bus_cfg *cfg, char *error
 		if (b->lib->natsConnection_Status(b->connection) == NATS_CONN_STATUS_CONNECTED)
 			err = stream_make(b, BUS_REPORTS);
 		err = err ? err : stream_make(b, BUS_INCIDENTS);
-		err = err ? err : bucket_make(b);
+		for (int t = 0; t < BUS_TABLES && !err; t++)
+			err = bucket_make(b, (enum bus_table)t);
 		if (!err)
 			return 0;
 		usleep(BUS_WAIT_MS * 1000 / 4);

@@ -6,14 +6,17 @@
 #include "cluster/agent.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "cluster/publisher.h"
 #include "cluster/report_make.h"
+#include "command.h"
 
 #define REPORT_EVERY_NS 1000000000ull
 #define TICK_NS 250000000ull /* of the detectors: what is due within half of one is due now */
@@ -24,6 +27,9 @@ struct agent {
 	int fd;
 	uint64_t started_ns, sequence, due_ns, lost;
 	bool ended; /* the publisher; it was said */
+	struct agent_settings settings;
+	bool settings_new, paused;
+	char settings_error[256];
 	struct {
 		struct publisher_frame frame;
 		char bytes[REPORT_BYTES_MAX];
@@ -52,6 +58,11 @@ static void report_send(struct agent *a, const struct model *m)
 	r->sequence = a->sequence;
 	r->has_lost_reports = a->lost != 0;
 	r->lost_reports = a->lost;
+	r->program = (char *)RANKTRACE_VERSION;
+	r->has_settings = a->settings.revision != 0;
+	r->settings = a->settings.revision;
+	r->settings_error = *a->settings_error ? a->settings_error : NULL;
+	r->has_paused = r->paused = a->paused;
 	out_send(a, report_pack(r, a->out.bytes));
 }
 
@@ -60,6 +71,7 @@ static int agent_event(struct sink *base, const struct event *e, const struct mo
 	struct agent *a = (struct agent *)base;
 
 	if (e->kind == EV_TICK && e->ts_ns + TICK_NS / 2 >= a->due_ns) {
+		a->settings_new |= publisher_settings(a->fd, &a->settings);
 		a->due_ns = (e->ts_ns > a->due_ns + REPORT_EVERY_NS ? e->ts_ns : a->due_ns) + REPORT_EVERY_NS;
 		report_send(a, m);
 	}
@@ -91,6 +103,24 @@ static const struct sink_class agent_class = {
 	.incident = agent_incident,
 	.close = agent_close,
 };
+
+const struct agent_settings *agent_settings(struct sink *base)
+{
+	struct agent *a = (struct agent *)base;
+	bool is_new = a->settings_new;
+
+	a->settings_new = false;
+	return is_new ? &a->settings : NULL;
+}
+
+void agent_settled(struct sink *base, bool paused, const char *error)
+{
+	struct agent *a = (struct agent *)base;
+
+	a->paused = paused;
+	snprintf(a->settings_error, sizeof(a->settings_error), "%s", error);
+	utf8_tame(a->settings_error, "");
+}
 
 struct sink *agent_new(int fd, uint64_t started_ns)
 {

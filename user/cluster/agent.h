@@ -6,10 +6,15 @@
 #ifndef RANKTRACE_CLUSTER_AGENT_H
 #define RANKTRACE_CLUSTER_AGENT_H
 
+#include "cluster/settings.h"
 #include "sink/sink.h"
 
 /* `fd`: of publisher_start(), owned from here on. `started_ns`: distinguishes this run of the agent from others of this
  * boot. NULL: no memory. Its class' close frees it. */
 struct sink *agent_new(int fd, uint64_t started_ns);
+/* What `ranktrace ctl` set, once after each change; NULL: nothing new. */
+const struct agent_settings *agent_settings(struct sink *agent);
+/* For its reports: it samples nothing any more, or again; and what of the settings is not possible ("" nothing). */
+void agent_settled(struct sink *agent, bool paused, const char *error);
 
 #endif

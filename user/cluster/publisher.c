@@ -28,6 +28,10 @@
 #define LAST_NS 2000000000ull /* at the end, for what is left */
 #define SOCKET_BYTES (1 << 20)
 #define ANSWER_MS 10000
+#define SETTINGS_EVERY_NS 5000000000ull
+#define SETTINGS_AGAIN_NS \
+	60000000000ull /* not to be read: no hub has run, or the account may not; asking takes time \
+			*/
 
 struct publisher {
 	struct bus *bus;
@@ -36,7 +40,9 @@ struct publisher {
 	struct spool *spool;
 	uint64_t gone; /* since it was last said */
 	uint64_t ended_ns;
-	bool cut; /* said */
+	uint64_t ask_ns;  /* for settings, next */
+	uint64_t settled; /* the revision of those that the tracer has */
+	bool cut;         /* said */
 };
 
 /* --- in --- */
@@ -110,6 +116,49 @@ static int spool_publish(struct publisher *p)
 	return err;
 }
 
+/* --- settings --- */
+
+/* What is set for all hosts, then this one's. */
+static int settings_read(const struct publisher *p, struct agent_settings *to)
+{
+	const char *keys[] = { SETTINGS_ALL, p->token };
+	int err = 0;
+
+	memset(to, 0, sizeof(*to));
+	for (int i = 0; i < 2 && !err; i++) {
+		size_t at = strlen(to->text);
+		uint64_t revision;
+
+		err = p->bus->class->table_read(p->bus, BUS_SETTINGS, keys[i], to->text + at, SETTINGS_BYTES,
+						&revision);
+		to->revision += revision;
+	}
+	return err;
+}
+
+/* Revisions only rise, and so does their sum. */
+static void settings_turn(struct publisher *p)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	struct agent_settings s;
+	int err;
+
+	if (now_ns < p->ask_ns || p->ended_ns)
+		return;
+	err = settings_read(p, &s);
+	p->ask_ns = now_ns + (err && err != -ENOTCONN ? SETTINGS_AGAIN_NS : SETTINGS_EVERY_NS);
+	if (!err && s.revision != p->settled && send(p->fd, &s, sizeof(s), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(s))
+		p->settled = s.revision;
+}
+
+bool publisher_settings(int fd, struct agent_settings *ret)
+{
+	if (recv(fd, ret, sizeof(*ret), MSG_DONTWAIT) != sizeof(*ret))
+		return false;
+	ret->text[sizeof(ret->text) - 1] = 0;
+	return true;
+}
+
 static bool is_over(const struct publisher *p)
 {
 	return p->ended_ns && (!spool_count(p->spool) || clock_monotonic_ns() - p->ended_ns > LAST_NS);
@@ -122,9 +171,12 @@ void publisher_run(struct bus *b, const char *token, int fd, struct spool *s)
 
 	while (!is_over(&p)) {
 		messages_take(&p);
-		if (spool_publish(&p) && !is_over(&p))
+		if (spool_publish(&p) && !is_over(&p)) {
 			usleep(RETRY_MS * 1000);
-		else if (!p.ended_ns)
+			continue;
+		}
+		settings_turn(&p);
+		if (!p.ended_ns)
 			poll(&wait, 1, -1);
 	}
 }

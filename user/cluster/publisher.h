@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "bus/bus.h"
+#include "cluster/settings.h"
 
 struct publisher_frame { /* in front of a message on the way to it; with the host what the message is known by */
 	uint64_t agent, sequence;
@@ -20,6 +21,9 @@ struct publisher_frame { /* in front of a message on the way to it; with the hos
  * in `error`: its library is not there, a file cannot be read. A server need not answer yet. *ret_fd: where frames go,
  * each with its message, in one send(); closed: it sends what it has, for two seconds, and ends. */
 int publisher_start(const struct bus_cfg *cfg, const char *token, int *ret_fd, char *error, size_t error_size);
+
+/* What comes back on that descriptor: settings, when they changed (user/cluster/settings.h). False: none, yet. */
+bool publisher_settings(int fd, struct agent_settings *ret);
 
 /* What it does, until the other end of `fd` is closed. For tests: on any bus, in this process. */
 struct spool;

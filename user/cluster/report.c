@@ -154,9 +154,9 @@ static bool gpu_fits(const Cluster__Gpu *g)
 
 static bool report_fits(const Cluster__NodeReport *r)
 {
-	const char *texts[] = { r->host, r->boot_id };
+	const char *texts[] = { r->host, r->boot_id, r->program, r->settings_error };
 
-	if (!r->host || !*r->host || !r->boot_id || !*r->boot_id || !texts_fit(texts, 2) || !r->agent || !r->sequence ||
+	if (!r->host || !*r->host || !r->boot_id || !*r->boot_id || !texts_fit(texts, 4) || !r->agent || !r->sequence ||
 	    !r->now_ns || r->now_ns > REPORT_AGE_MAX_NS || r->agent > r->now_ns)
 		return false;
 	for (size_t i = 0; i < r->n_processes; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * incidents.c - `ranktrace incidents`: what the hubs of a cluster found, read from the logs of its jobs. The newest
- * state of each incident, then, with --follow, every change.
+ * state of each incident, then, with --follow, every change; and `incidents ack`, `incidents silence`.
  */
 #include <argp.h>
 #include <errno.h>
@@ -10,18 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
-
-#include <cjson/cJSON.h>
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "base/confine.h"
 #include "base/log.h"
-#include "base/utf8.h"
 #include "bus/bus_options.h"
 #include "cmd/help.h"
+#include "cmd/incidents_print.h"
 #include "command.h"
 #include "hub/incident_log.h"
 
@@ -29,11 +28,17 @@
 #define CONNECT_TRIES 10
 #define PAST_S (30 * 86400)
 
-enum { OPT_ALL = 4000 };
+#define SILENCE_S 3600
+#define SILENCE_MAX_S (30 * 86400)
+
+enum { OPT_ALL = 4000, OPT_NOTE, OPT_FOR };
+enum action { ACTION_SHOW, ACTION_ACK, ACTION_SILENCE };
 
 struct incidents_args {
 	struct bus_cfg bus;
-	const char *job;
+	const char *job, *id, *note;
+	enum action action;
+	uint64_t silence_s;
 	bool json, follow, all;
 };
 
@@ -54,12 +59,45 @@ static void on_signal(int number)
 
 static const struct argp_option incidents_options[] = {
 	{ "job", 'J', "JOB", 0, "only this job's", HELP_WHAT },
-	{ "all", OPT_ALL, 0, 0, "also those that are over, of the last 30 days", HELP_WHAT },
+	{ "all", OPT_ALL, 0, 0, "also those that are silenced or over, of 30 days", HELP_WHAT },
 	{ "follow", 'f', 0, 0, "then wait, and print each change", HELP_WHAT },
+	{ "note", OPT_NOTE, "TEXT", 0, "ack, silence: what others should know", HELP_WHAT },
+	{ "for", OPT_FOR, "TIME", 0, "silence: 90s, 30m, 2h, 7d (default 1h; 0: it is over)", HELP_WHAT },
 	{ "json", 'j', 0, 0, "JSON lines (schemas/incident.schema.json)", HELP_OUTPUT },
 	{ "quiet", 'q', 0, 0, "only errors and warnings on standard error", HELP_MESSAGES },
 	{ 0 },
 };
+
+/* "30m"; false: no time, or too long. */
+static bool time_read(const char *text, uint64_t *ret_s)
+{
+	static const struct {
+		char name;
+		double s;
+	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 }, { '\0', 1 } };
+	char *end;
+	double n = strtod(text, &end);
+
+	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(units[0]); i++)
+		if (*end == units[i].name && (!*end || !end[1]) && n >= 0 && n * units[i].s <= SILENCE_MAX_S) {
+			*ret_s = (uint64_t)(n * units[i].s);
+			return true;
+		}
+	return false;
+}
+
+static error_t argument(struct incidents_args *a, const char *arg, struct argp_state *state)
+{
+	if (a->action == ACTION_SHOW && !strcmp(arg, "ack"))
+		a->action = ACTION_ACK;
+	else if (a->action == ACTION_SHOW && !strcmp(arg, "silence"))
+		a->action = ACTION_SILENCE;
+	else if (a->action != ACTION_SHOW && !a->id)
+		a->id = arg;
+	else
+		argp_error(state, "'%s': 'ack ID', 'silence ID' or nothing expected", arg);
+	return 0;
+}
 
 static error_t incidents_option(int key, char *arg, struct argp_state *state)
 {
@@ -72,7 +110,16 @@ static error_t incidents_option(int key, char *arg, struct argp_state *state)
 	case 'f': a->follow = true; return 0;
 	case 'j': a->json = true; return 0;
 	case 'q': log_quiet = true; return 0;
-	case ARGP_KEY_ARG: argp_error(state, "'%s': no arguments expected", arg); return EINVAL;
+	case OPT_NOTE: a->note = arg; return 0;
+	case OPT_FOR:
+		if (!time_read(arg, &a->silence_s))
+			argp_error(state, "--for: '%s' is no time of at most 30d: 90s, 30m, 2h, 7d", arg);
+		return 0;
+	case ARGP_KEY_ARG: return argument(a, arg, state);
+	case ARGP_KEY_END:
+		if (a->action != ACTION_SHOW && !a->id)
+			argp_error(state, "which one? give its id");
+		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -81,48 +128,11 @@ static const struct argp_child incidents_children[] = { { &bus_argp, 0, NULL, 0 
 static const struct argp incidents_argp = {
 	incidents_options, incidents_option, NULL, NULL, incidents_children, NULL, NULL
 };
-static const struct help incidents_help = { "incidents", "--nats URL [OPTIONS]",
-					    "Shows what the hubs of a cluster found: the incidents that are open." };
-
-/* --- printing --- */
-
-static const char *text_of(const cJSON *o, const char *name)
-{
-	const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, name);
-
-	return cJSON_IsString(item) ? item->valuestring : "";
-}
-
-/* "2026-11-24T17:06:48.123Z  CRITICAL  open    job llama: rank 5 has not entered ..." */
-static void line_print(const char *line)
-{
-	cJSON *o = cJSON_Parse(line);
-	const char *job = text_of(o, "job"), *host = text_of(o, "host"), *cause = text_of(o, "caused_by");
-	char *text = NULL;
-
-	if (asprintf(&text, "%s  %-8s  %-6s  %s%s%s%s%s%s\n    id %s%s%s", text_of(o, "time"), text_of(o, "severity"),
-		     text_of(o, "phase"), *job ? "job " : "", job, *job && *host ? ", " : "", *host ? "host " : "",
-		     host, *job || *host ? ": " : "", text_of(o, "id"), *cause ? ", a consequence of " : "",
-		     cause) >= 0) {
-		char *id = strchr(text, '\n');
-
-		*id = 0;
-		utf8_tame(text, "");
-		printf("%s%s\n", text, text_of(o, "summary"));
-		printf("%s\n", id + 1);
-	}
-	free(text);
-	cJSON_Delete(o);
-}
-
-static void shown_print(const struct incidents_args *a, const char *line)
-{
-	if (a->json)
-		printf("%s\n", line);
-	else
-		line_print(line);
-	fflush(stdout);
-}
+static const struct help incidents_help = {
+	"incidents", "--nats URL [OPTIONS]\nack ID --nats URL [--note TEXT]\nsilence ID --nats URL [--for TIME]",
+	"Shows what the hubs of a cluster found: the incidents that are open. 'ack' says that you have one in hand; "
+	"'silence' hides one, and the same fault when it comes again. Of an ID its end is enough."
+};
 
 /* --- reading --- */
 
@@ -149,19 +159,6 @@ static int shown_note(struct shown **all, struct log_entry *e)
 	return 0;
 }
 
-static void all_print(const struct incidents_args *a, struct shown **all)
-{
-	struct shown *s, *next;
-
-	HASH_ITER (hh, *all, s, next) {
-		if (a->all || !s->closes)
-			shown_print(a, s->line);
-		HASH_DEL(*all, s);
-		free(s->line);
-		free(s);
-	}
-}
-
 struct reading {
 	const struct incidents_args *args;
 	struct bus *bus;
@@ -171,6 +168,35 @@ struct reading {
 	bool past;     /* what the logs hold comes first */
 	uint64_t last; /* entry that was read */
 };
+
+/* Of what is silenced, whether it is shown. */
+static void shown_print(const struct reading *r, const char *line)
+{
+	struct incident_marks marks = incident_marks_read(r->bus, line);
+
+	if (r->args->all || !marks.silence.at_s)
+		incident_line_print(line, &marks, r->args->json);
+}
+
+static void all_print(struct reading *r)
+{
+	struct shown *s, *next;
+
+	HASH_ITER (hh, r->all, s, next)
+		if (r->args->all || !s->closes)
+			shown_print(r, s->line);
+}
+
+static void all_free(struct reading *r)
+{
+	struct shown *s, *next;
+
+	HASH_ITER (hh, r->all, s, next) {
+		HASH_DEL(r->all, s);
+		free(s->line);
+		free(s);
+	}
+}
 
 /* The connection is made in the background; and who follows waits for the first hub. Again after a cut, behind the last
  * entry. */
@@ -199,7 +225,7 @@ static int entry_take(struct reading *r, const struct bus_message *msg)
 		if (r->past)
 			err = shown_note(&r->all, &e);
 		else
-			shown_print(r->args, e.line);
+			shown_print(r, e.line);
 	}
 	log_entry_free(&e);
 	return err;
@@ -217,7 +243,7 @@ static int log_again(struct reading *r, int err)
 	return stop ? 0 : err;
 }
 
-/* What the logs hold, then what comes. */
+/* What the logs hold; then, for who follows, what comes. */
 static int logs_read(struct reading *r)
 {
 	int err = 0;
@@ -233,14 +259,85 @@ static int logs_read(struct reading *r)
 			err = entry_take(r, &msg);
 		if (r->past && (n == 0 || (n == 1 && !msg.n_behind))) {
 			r->past = false;
-			all_print(r->args, &r->all);
+			if (r->args->action == ACTION_SHOW)
+				all_print(r);
 		}
 	}
-	all_print(r->args, &r->all);
 	return err;
 }
 
-static int incidents_show(const struct incidents_args *a, struct bus *b)
+/* --- marks --- */
+
+static bool is_meant(const struct shown *s, const char *id)
+{
+	size_t len = strlen(id), of = strlen(s->id);
+
+	return !strcmp(s->id, id) || (len >= 4 && len < of && !strcmp(s->id + of - len, id));
+}
+
+/* The only one of that id, or whose id ends so; NULL, which was said. */
+static const struct shown *shown_find(const struct reading *r)
+{
+	const struct shown *found = NULL;
+	int n = 0;
+
+	for (const struct shown *s = r->all; s; s = s->hh.next)
+		if (is_meant(s, r->args->id)) {
+			found = s;
+			n++;
+		}
+	if (n != 1)
+		log_error("%s: %s; 'ranktrace incidents --all' lists them", r->args->id,
+			  n ? "the ids of several incidents end so" : "there is no such incident");
+	return n == 1 ? found : NULL;
+}
+
+/* "alice@node-1": of who became root the name before. */
+static void name_make(char *to, size_t size)
+{
+	const char *sudo = getenv("SUDO_USER"), *name = sudo && *sudo ? sudo : getlogin();
+	char host[64] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	snprintf(to, size, "%s@%s", name ? name : getuid() ? "user" : "root", host);
+}
+
+static int mark_set(struct reading *r)
+{
+	const struct incidents_args *a = r->args;
+	const struct shown *s = shown_find(r);
+	bool silence = a->action == ACTION_SILENCE;
+	char *of = s ? incident_line_text(s->line, silence ? "fingerprint" : "id") : NULL;
+	struct incident_mark m = { .at_s = (uint64_t)time(NULL) };
+	int err = of ? 0 : s ? -ENOMEM : -EINVAL;
+
+	m.until_s = silence ? m.at_s + a->silence_s : 0;
+	name_make(m.by, sizeof(m.by));
+	snprintf(m.note, sizeof(m.note), "%s", a->note ? a->note : "");
+	if (!err)
+		err = incident_mark_write(r->bus, silence ? MARK_SILENCED : MARK_ACKNOWLEDGED, of, &m);
+	free(of);
+	if (!err && !silence)
+		log_info("%s: acknowledged", s->id);
+	else if (!err)
+		log_info("%s: %s", s->id,
+			 a->silence_s ? "silenced, and the same fault when it comes again" : "no longer silenced");
+	return err;
+}
+
+/* --- */
+
+static void error_say(const struct incidents_args *a, int err)
+{
+	log_error("%s incidents: %s; does a hub run, and may this account %s?",
+		  a->action == ACTION_SHOW ? "reading" : "marking",
+		  err == -ENOTCONN ? "no connection"
+		  : err == -ENOENT ? "there are none yet"
+				   : strerror(-err),
+		  a->action == ACTION_SHOW ? "read" : "write marks");
+}
+
+static int incidents_run(const struct incidents_args *a, struct bus *b)
 {
 	char token[BUS_TOKEN_MAX];
 	struct reading r = { .args = a, .bus = b, .token = a->job ? token : NULL };
@@ -251,25 +348,26 @@ static int incidents_show(const struct incidents_args *a, struct bus *b)
 	err = log_follow(&r);
 	if (!err)
 		err = logs_read(&r);
+	if (!err && a->action != ACTION_SHOW)
+		err = mark_set(&r);
 	if (r.cursor)
 		b->class->cursor_free(r.cursor);
-	if (err)
-		log_error("reading incidents: %s; does a hub run, and may this account read?",
-			  err == -ENOTCONN ? "no connection"
-			  : err == -ENOENT ? "there are none yet"
-					   : strerror(-err));
-	return err ? EXIT_INTERNAL : EXIT_CLEAN;
+	all_free(&r);
+	if (err && err != -EINVAL)
+		error_say(a, err);
+	return err == -EINVAL ? EXIT_USAGE : err ? EXIT_INTERNAL : EXIT_CLEAN;
 }
 
 int cmd_incidents(int argc, char **argv)
 {
 	struct sigaction on = { .sa_handler = on_signal };
-	struct incidents_args a = { .bus = { .name = "ranktrace incidents" } };
+	struct incidents_args a = { .bus = { .name = "ranktrace incidents" }, .silence_s = SILENCE_S };
 	struct bus *b = NULL;
 	char error[1024] = "giving up rights";
 	int code, err;
 
 	command_line_parse(&incidents_argp, &incidents_help, argc, argv, 0, &a);
+	a.follow &= a.action == ACTION_SHOW;
 	code = bus_options_check(&a.bus);
 	if (!code && !a.bus.url) {
 		log_error("where is the bus? give --nats URL");
@@ -286,7 +384,7 @@ int cmd_incidents(int argc, char **argv)
 		log_error("%s", error);
 		return err == -ENOTSUP ? EXIT_UNSUPPORTED : err == -EINVAL ? EXIT_USAGE : EXIT_INTERNAL;
 	}
-	code = incidents_show(&a, b);
+	code = incidents_run(&a, b);
 	b->class->close(b);
 	return code;
 }

@@ -20,6 +20,7 @@
 #include "command.h"
 #include "notify/state.h"
 #include "session/args.h"
+#include "session/config/config_file.h"
 #include "top/run.h"
 #include "top/screen.h"
 
@@ -299,6 +300,6 @@ int cmd_top(int argc, char **argv)
 	r.ack_dir = a.notify_dir;
 	r.ack_fd = ack_open(a.notify_dir);
 	code = a.file ? file_top(&a, &r) : node_top(&a, &r);
-	session_args_free(&a.session);
+	config_values_free(&a.session);
 	return code;
 }

@@ -40,6 +40,9 @@ struct service { /* what a reload needs */
 	char **argv;
 	const char *config;
 	struct watch_args *now;
+	struct sink *agent;             /* NULL: this node is in no cluster */
+	struct agent_settings settings; /* of ranktrace ctl */
+	bool by_ctl;                    /* what the next reload is for; else SIGHUP */
 };
 
 enum { OPT_CONFIG = 'c', OPT_RAISE_FOR = 2000, OPT_NO_RAISE, OPT_CHECK_CONFIG };
@@ -170,23 +173,25 @@ static int publisher_open(const struct watch_args *a, int *ret_fd)
 	return err == -ENOTSUP ? EXIT_UNSUPPORTED : err == -EINVAL ? EXIT_USAGE : EXIT_INTERNAL;
 }
 
-static int agent_open(struct pipeline *p, int fd)
+static int agent_open(struct pipeline *p, int fd, struct sink **ret)
 {
 	struct sink *agent = fd < 0 ? NULL : agent_new(fd, clock_monotonic_ns());
+	int err = fd < 0 ? 0 : agent ? pipeline_add_listener(p, agent) : -ENOMEM;
 
 	if (fd >= 0 && !agent)
 		close(fd);
-	return fd < 0 ? 0 : agent ? pipeline_add_listener(p, agent) : -ENOMEM;
+	*ret = err ? NULL : agent;
+	return err;
 }
 
-static int watch_open(struct watch_args *a, struct reader **ret_reader, struct pipeline **ret)
+static int watch_open(struct watch_args *a, struct reader **ret_reader, struct pipeline **ret, struct sink **ret_agent)
 {
 	int fd, code = publisher_open(a, &fd), err = code ? 0 : session_readers_open(&a->session, ret_reader);
 
 	if (code)
 		return code;
 	*ret = err ? NULL : pipeline_new();
-	err = err ? err : *ret ? agent_open(*ret, fd) : -ENOMEM;
+	err = err ? err : *ret ? agent_open(*ret, fd, ret_agent) : -ENOMEM;
 	if (err) {
 		log_error("starting: %s", strerror(-err));
 		return EXIT_INTERNAL;
@@ -267,6 +272,56 @@ static int config_check(struct watch_args *a, const char *path)
 	return stdout_check(code);
 }
 
+/* --- ranktrace ctl --- */
+
+static bool settings_arrived(void *of)
+{
+	struct service *s = of;
+	const struct agent_settings *next = s->agent ? agent_settings(s->agent) : NULL;
+
+	if (next)
+		s->settings = *next;
+	s->by_ctl = next != NULL;
+	return s->by_ctl;
+}
+
+struct setting { /* one line */
+	struct watch_args *a;
+	char *error;
+	size_t size;
+};
+
+static int setting_take(void *of, const char *name, const char *value)
+{
+	struct setting *to = of;
+	char why[256] = "";
+	int err;
+
+	if (!strcmp(name, "paused")) {
+		to->a->session.session.paused = !strcmp(value, "yes");
+		return 0;
+	}
+	err = watch_set(to->a, name, value, why, sizeof(why));
+	if (err == -ENOENT)
+		err = session_args_set(&to->a->session, name, value, why, sizeof(why));
+	if (err && !*to->error)
+		snprintf(to->error, to->size, "%s: %s", name, why);
+	return 0;
+}
+
+/* Over the file and the command line: what is set for the cluster is set on purpose, and now. */
+static void settings_overlay(struct service *s, struct watch_args *a)
+{
+	char error[256] = "";
+	struct setting to = { a, error, sizeof(error) };
+
+	settings_each(s->settings.text, setting_take, &to);
+	if (*error)
+		log_warn("ranktrace ctl: %s; this one stays as it was", error);
+	if (s->agent)
+		agent_settled(s->agent, a->session.session.paused, error);
+}
+
 /* What the session has now, as far as it may change; the directory's name outlives what it was read into. */
 static void settings_keep(struct watch_args *now, struct session_cfg *next)
 {
@@ -298,17 +353,21 @@ static bool watch_reload(void *of, struct pipeline *p, struct session_cfg *next)
 	struct log_level before = log_level_set((struct log_level){ 0 });
 	struct watch_args *a = calloc(1, sizeof(*a));
 	struct service *s = of;
-	char error[1200] = "out of memory";
+	char error[1200] = "out of memory", source[PATH_MAX + 16] = "ranktrace ctl";
 	bool ok = a && !settings_read(a, s, error, sizeof(error));
 
+	if (!s->by_ctl)
+		snprintf(source, sizeof(source), "SIGHUP: %s", s->config ? s->config : "command line");
+	s->by_ctl = false;
 	if (!ok) {
 		log_level_set(before);
-		log_error("SIGHUP: %s; nothing was changed", error);
+		log_error("%s: %s; nothing was changed", source, error);
 	} else {
-		ok = settings_change(&s->now->session, &a->session, p, next, s->config);
+		settings_overlay(s, a);
+		ok = settings_change(&s->now->session, &a->session, p, next, source);
 	}
 	if (ok && bus_options_differ(&s->now->bus, &a->bus))
-		log_warn("%s: nats: needs a restart, stays as it was", s->config);
+		log_warn("%s: nats: needs a restart, stays as it was", source);
 	if (ok)
 		settings_keep(s->now, next);
 	if (a)
@@ -329,14 +388,17 @@ int cmd_watch(int argc, char **argv)
 
 	if (check)
 		return config_check(&a, check);
-	service = (struct service){ argc, argv, option_find(argc, argv, "--config", "-c"), &a };
+	service = (struct service){
+		.argc = argc, .argv = argv, .config = option_find(argc, argv, "--config", "-c"), .now = &a
+	};
 	if (settings_read(&a, &service, error, sizeof(error))) {
 		log_error("%s", error);
 		config_values_free(&a.session);
 		return EXIT_USAGE;
 	}
-	if (service.config) {
+	if (service.config || a.bus.url) {
 		a.session.session.reload = watch_reload;
+		a.session.session.reload_wanted = settings_arrived;
 		a.session.session.reload_of = &service;
 	}
 	a.session.outputs.inputs = &service.config;
@@ -347,7 +409,7 @@ int cmd_watch(int argc, char **argv)
 		config_values_free(&a.session);
 		return code;
 	}
-	code = watch_open(&a, &reader, &p);
+	code = watch_open(&a, &reader, &p, &service.agent);
 	if (!code)
 		code = watch(&a, reader, p);
 	pipeline_free(p);

@@ -78,6 +78,7 @@ static void changed_compare(const struct session_args *now, const struct session
 	name_add(to, "dstate-limit", a->dstate_limit_ns != b->dstate_limit_ns);
 	name_add(to, "budget", measured && a->budget_ppm != b->budget_ppm);
 	name_add(to, "budget-node", measured && a->budget_node_ppm != b->budget_node_ppm);
+	name_add(to, "paused", a->paused != b->paused);
 	name_add(to, "raise", a->no_raise != b->no_raise);
 	name_add(to, "raise-for", a->raise_ns != b->raise_ns);
 	name_add(to, "flight", f->dir && g->dir && strcmp(f->dir, g->dir));
@@ -114,34 +115,35 @@ static void cfg_change(struct session_cfg *to, const struct session_cfg *from)
 	to->budget_ppm = measured ? from->budget_ppm : 0;
 	to->budget_node_ppm = measured ? from->budget_node_ppm : 0;
 	to->no_raise = from->no_raise;
+	to->paused = from->paused;
 	to->raise_ns = from->raise_ns;
 	if (has_flight)
 		to->flight = from->flight;
 }
 
-static void changes_say(const char *path, const struct names *changed, const struct names *fixed)
+static void changes_say(const char *source, const struct names *changed, const struct names *fixed)
 {
 	if (changed->n)
-		log_info("SIGHUP: %s: changed: %s", path, changed->text);
+		log_info("%s: changed: %s", source, changed->text);
 	else
-		log_info("SIGHUP: %s: nothing changed", path);
+		log_info("%s: nothing changed", source);
 	if (fixed->n)
-		log_warn("%s: %s: needs a restart, stays as it was", path, fixed->text);
+		log_warn("%s: %s: needs a restart, stays as it was", source, fixed->text);
 }
 
 bool settings_change(struct session_args *now, const struct session_args *next, struct pipeline *p,
-		     struct session_cfg *cfg, const char *path)
+		     struct session_cfg *cfg, const char *source)
 {
 	struct names changed = { "", 0 }, fixed = { "", 0 };
 
 	fixed_compare(now, next, &fixed);
 	changed_compare(now, next, &changed);
 	if (!rules_change(now, next, p)) {
-		log_error("%s: nothing was changed", path);
+		log_error("%s: nothing was changed", source);
 		return false;
 	}
 	cfg_change(cfg, &next->session);
 	now->fail_on = next->fail_on;
-	changes_say(path, &changed, &fixed);
+	changes_say(source, &changed, &fixed);
 	return true;
 }

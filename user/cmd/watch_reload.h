@@ -7,10 +7,10 @@
 
 #include "session/args.h"
 
-/* `next` was read as `now` was. Sets what may change: in `now`, in *cfg (whose owner gives it to its parts), in the
- * pipeline. Says, by name, what changed and what takes a restart. `next` may be freed after it. False: something of it
- * is not possible, which was said, and nothing changed. */
+/* `next` was read as `now` was; `source` says for whom ("SIGHUP: /etc/..."). Sets what may change: in `now`, in *cfg
+ * (whose owner gives it to its parts), in the pipeline. Says, by name, what changed and what takes a restart. `next`
+ * may be freed after it. False: something of it is not possible, which was said, and nothing changed. */
 bool settings_change(struct session_args *now, const struct session_args *next, struct pipeline *p,
-		     struct session_cfg *cfg, const char *path);
+		     struct session_cfg *cfg, const char *source);
 
 #endif

@@ -33,6 +33,7 @@ struct host {
 	struct host_clock clock;
 	uint64_t at_ns;     /* when that one was made, on the hub's axis */
 	uint64_t n_missing; /* numbers that never came */
+	bool paused;        /* its agent samples nothing: what it says of ranks is old */
 	UT_hash_handle hh;
 };
 

@@ -127,8 +127,10 @@ static int report_take(struct hub *h, const struct bus_message *msg)
 	what = hosts_take(&h->hosts, &id, &host);
 	h->refused[REFUSED_FORGED] += what == HOST_FORGED;
 	h->n_repeated += what == HOST_REPEATED;
-	if (what == HOST_NEW)
+	if (what == HOST_NEW) {
+		host->paused = r->paused;
 		err = jobs_feed(h, host, r);
+	}
 	report_free(r);
 	return what == HOST_NO_MEMORY ? -ENOMEM : err;
 }

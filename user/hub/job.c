@@ -111,7 +111,7 @@ static int hosts_judge(struct hub_job *j, const struct hosts *hosts, uint64_t no
 	int err = 0;
 
 	for (const struct host *h = hosts->all; h && !err; h = h->hh.next)
-		err = host_heard_feed(&j->fed, j->pipeline, h, now_ns > h->at_ns + HOSTS_SILENT_NS);
+		err = host_heard_feed(&j->fed, j->pipeline, h, h->paused || now_ns > h->at_ns + HOSTS_SILENT_NS);
 	return err;
 }
 

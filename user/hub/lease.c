@@ -17,7 +17,7 @@ static enum lease_change renew(struct lease *l, struct bus *b, const char *value
 	if (now_ns - l->asked_ns < LEASE_RENEW_NS)
 		return LEASE_SAME;
 	l->asked_ns = now_ns;
-	err = b->class->lease_write(b, l->token, value, l->revision, &l->revision);
+	err = b->class->table_write(b, BUS_LEASES, l->token, value, l->revision, &l->revision);
 	if (!err)
 		l->changed_ns = now_ns;
 	else if (err == -ESTALE || now_ns - l->changed_ns > LEASE_EXPIRES_NS)
@@ -45,8 +45,9 @@ static enum lease_change take(struct lease *l, struct bus *b, const char *value,
 	if (l->asked_ns && now_ns - l->asked_ns < LEASE_POLL_NS)
 		return LEASE_SAME;
 	l->asked_ns = now_ns;
-	if (b->class->lease_read(b, l->token, seen, sizeof(seen), &revision) || !is_free(l, seen, revision, now_ns) ||
-	    b->class->lease_write(b, l->token, value, revision, &l->revision))
+	if (b->class->table_read(b, BUS_LEASES, l->token, seen, sizeof(seen), &revision) ||
+	    !is_free(l, seen, revision, now_ns) ||
+	    b->class->table_write(b, BUS_LEASES, l->token, value, revision, &l->revision))
 		return LEASE_SAME;
 	l->mine = true;
 	l->changed_ns = now_ns;
@@ -61,6 +62,6 @@ enum lease_change lease_turn(struct lease *l, struct bus *b, const char *value, 
 void lease_give_up(struct lease *l, struct bus *b)
 {
 	if (l->mine)
-		b->class->lease_write(b, l->token, FREE, l->revision, &l->revision);
+		b->class->table_write(b, BUS_LEASES, l->token, FREE, l->revision, &l->revision);
 	l->mine = false;
 }

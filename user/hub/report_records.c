@@ -304,7 +304,7 @@ int report_feed(struct fed *f, struct pipeline *p, const struct host *h, const C
 {
 	struct feed_to to = { .pipeline = p, .host = h, .now_raw_ns = r->now_ns };
 	struct fed_node *n = keyed_get(&f->nodes, h->number, 0, sizeof(*n));
-	int err = n ? host_heard_feed(f, p, h, false) : -ENOMEM;
+	int err = n ? host_heard_feed(f, p, h, h->paused) : -ENOMEM;
 
 	if (!err) {
 		n->host = h;

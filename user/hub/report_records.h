@@ -22,7 +22,7 @@ bool fed_knows(const struct fed *f, const struct host *h); /* some report of it 
 int report_feed(struct fed *f, struct pipeline *p, const struct host *h, const Cluster__NodeReport *r, const char *job);
 /* Once a second: processes that are not listed any more are gone, and what is gone is forgotten. 0 or -ENOMEM. */
 int fed_settle(struct fed *f, struct pipeline *p);
-/* The host reports, or has fallen silent; of a host that the pipeline knows. 0 or -ENOMEM. */
+/* The host reports, or has fallen silent (or is paused); of a host that the pipeline knows. 0 or -ENOMEM. */
 int host_heard_feed(struct fed *f, struct pipeline *p, const struct host *h, bool silent);
 
 #endif

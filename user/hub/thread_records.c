@@ -14,6 +14,7 @@
 struct fed_thread { /* by host and thread: when what was fed was read, on the host's clock */
 	struct keyed keyed;
 	uint64_t seen_raw_ns, at_raw_ns, stack_raw_ns, wait_raw_ns;
+	uint64_t since_raw_ns, since_ns; /* of its state: on the hub's axis as it was first seen */
 };
 
 /* It is newer than what was fed. */
@@ -37,11 +38,23 @@ static struct wire_hdr thread_hdr(const struct feed_to *to, uint8_t kind, size_t
 	return h;
 }
 
-static int state_feed(const struct feed_to *to, uint32_t pid, const Cluster__Thread *t)
+/* The same begin is the same time, whatever is known of the host's clock by now: findings are known by it. */
+static uint64_t state_since(struct fed_thread *fed, const struct feed_to *to, const Cluster__Thread *t)
+{
+	uint64_t raw_ns = t->state_age_ns < to->now_raw_ns ? to->now_raw_ns - t->state_age_ns : 0;
+
+	if (!fed->since_ns || raw_ns != fed->since_raw_ns) {
+		fed->since_raw_ns = raw_ns;
+		fed->since_ns = feed_time(to, t->state_age_ns);
+	}
+	return fed->since_ns;
+}
+
+static int state_feed(struct fed_thread *fed, const struct feed_to *to, uint32_t pid, const Cluster__Thread *t)
 {
 	struct sched_task f = {
 		.hdr = thread_hdr(to, SCHED_TASK, sizeof(f), pid, t->tid, t->seen_age_ns),
-		.since_ns = feed_time(to, t->state_age_ns),
+		.since_ns = state_since(fed, to, t),
 		.run_ns = t->run_ns,
 		.wait_ns = t->wait_ns,
 		.sleep_ns = t->sleep_ns,
@@ -130,7 +143,7 @@ static int thread_feed(struct fed_thread *fed, const struct feed_to *to, uint32_
 	if (t->name && !fed->seen_raw_ns)
 		err = name_feed(to, pid, t);
 	if (!err && is_new(&fed->seen_raw_ns, to, t->has_seen_age_ns, t->seen_age_ns))
-		err = state_feed(to, pid, t);
+		err = state_feed(fed, to, pid, t);
 	if (!err && is_new(&fed->at_raw_ns, to, t->has_at_age_ns, t->at_age_ns))
 		err = at_feed(to, pid, t);
 	if (!err && is_new(&fed->stack_raw_ns, to, t->has_stack_age_ns, t->stack_age_ns))

@@ -63,7 +63,7 @@ int node_heard(struct model *m, const struct event *e)
 
 	if (!n)
 		return -EINVAL;
-	m->reported = true;
+	m->reported |= m->merged; /* a session that is paused has one host, and knows of no others */
 	n->silent_ns = e->heard.silent ? e->ts_ns : 0;
 	return 0;
 }

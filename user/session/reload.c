@@ -75,16 +75,38 @@ static void flight_change(struct session *s, const struct session_cfg *next)
 		log_error("%s; the recorder stays as it is", error);
 }
 
-static void reload(struct session *s)
+/* Escalation is off while it is paused, and what was escalated ends at the next tick. What was seen last proves nothing
+ * of then: to the detectors the host is silent. */
+static void pause_set(struct session *s, const struct session_cfg *next)
+{
+	struct record_node_heard f = { .hdr = session_record(sizeof(f), RECORD_NODE_HEARD, clock_monotonic_ns()),
+				       .silent = next->paused };
+
+	if (s->cfg.paused == next->paused)
+		return;
+	s->cfg.paused = next->paused;
+	session_emit(s, &f.hdr);
+	log_info(next->paused ? "paused: nothing is sampled or attached until 'ranktrace ctl resume'" : "resumed");
+}
+
+static void settings_reload(struct session *s)
 {
 	struct session_cfg next = s->cfg;
 
 	if (!s->cfg.reload(s->cfg.reload_of, s->pipeline, &next))
 		return;
+	pause_set(s, &next);
+	next.no_raise |= next.paused;
 	limits_set(s, &next);
 	budget_set(s, &next);
 	raise_set(s, &next);
 	flight_change(s, &next);
+}
+
+void settings_turn(struct session *s)
+{
+	if (s->cfg.reload_wanted && s->cfg.reload_wanted(s->cfg.reload_of))
+		settings_reload(s);
 }
 
 void session_reload(struct session *s)
@@ -96,7 +118,7 @@ void session_reload(struct session *s)
 	notify_say(&s->notify, begin);
 	pipeline_reopen_outputs(s->pipeline);
 	if (s->cfg.reload)
-		reload(s);
+		settings_reload(s);
 	else
 		log_info("SIGHUP: outputs whose files were moved away are begun anew; settings stay");
 	notify_say(&s->notify, "READY=1");

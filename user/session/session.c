@@ -412,6 +412,17 @@ static int scan(struct session *s, uint64_t now_ns)
 	return err;
 }
 
+static int targets_turn(struct session *s, uint64_t now_ns)
+{
+	if (s->cfg.paused)
+		return 0;
+	if (due(&s->rescan_ns, s->pace->rescan_ns, now_ns))
+		return session_targets_rescan(s->targets, now_ns);
+	if (session_targets_unattached(s->targets) && !loader_attach_waits(s->loader))
+		return session_targets_attach(s->targets, now_ns);
+	return has_new_procs(s, now_ns) ? session_targets_poll_new(s->targets, now_ns) : 0;
+}
+
 /* A ring may still hold an old record, so drain() stops before the time of what is left in it. */
 static int work(struct session *s)
 {
@@ -421,6 +432,7 @@ static int work(struct session *s)
 
 	laps_add(laps, LAP_IDLE);
 	now_ns = laps->at_ns;
+	settings_turn(s);
 	more = loader_consume(s->loader);
 	err = more < 0 ? more : 0;
 	s->more = more > 0;
@@ -429,19 +441,14 @@ static int work(struct session *s)
 	away_say(loader_away_ns(s->loader));
 	if (!err)
 		err = loader_poll(s->loader, now_ns);
-	if (!err && due(&s->rescan_ns, s->pace->rescan_ns, now_ns))
-		err = session_targets_rescan(s->targets, now_ns);
-	else if (!err && session_targets_unattached(s->targets) && !loader_attach_waits(s->loader))
-		err = session_targets_attach(s->targets, now_ns);
-	else if (!err && has_new_procs(s, now_ns))
-		err = session_targets_poll_new(s->targets, now_ns);
+	err = err ? err : targets_turn(s, now_ns);
 	laps_add(laps, LAP_TARGETS);
 	if (!err && due(&s->scan_ns, s->pace->scan_ns, now_ns))
 		err = scan(s, now_ns);
 	else if (!err && target_set_scan_left(s->set)) /* whom it finds is traced at the next rescan */
 		err = target_set_scan_more(s->set);
 	laps_add(laps, LAP_SCAN);
-	if (!err)
+	if (!err && !s->cfg.paused)
 		err = samplers_run(s->samplers, laps->at_ns);
 	laps_add(laps, LAP_SAMPLERS);
 	if (!err)

@@ -40,9 +40,12 @@ struct session_cfg {
 	/* SIGHUP: *next is a copy of this struct, in which what may change is set as it is wanted now. False: that is
 	 * not known, which was said, and nothing changes. NULL: settings stay as they are. */
 	bool (*reload)(void *of, struct pipeline *p, struct session_cfg *next);
+	/* Asked at every turn: reload now, as for SIGHUP, but for outputs. NULL: never. */
+	bool (*reload_wanted)(void *of);
 	void *reload_of;
 	int control_fd;              /* a user's wishes come here (struct session_ask), its end ends the session;
 					0: none */
+	bool paused;                 /* samples nothing and attaches nothing; what it escalated ends */
 	pid_t child;                 /* started by `-- CMD`, waits at child_go_fd; 0: none */
 	int child_go_fd;             /* a byte lets the child start, end-of-file ends it */
 	const char *phases;          /* file of known phases; NULL: none is read or kept */

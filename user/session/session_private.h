@@ -54,5 +54,7 @@ void session_signals_take(struct session *s);
 void session_progress_say(const struct session *s, void (*say)(const char *format, ...));
 void session_reload(struct session *s);
 void session_asked(struct session *s);
+/* Every turn: settings that came by another way, without outputs. */
+void settings_turn(struct session *s);
 
 #endif

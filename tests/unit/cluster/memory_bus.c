@@ -72,25 +72,44 @@ static int append(struct bus *b, const char *token, const void *data, size_t len
 	return 0;
 }
 
-static int lease_read(struct bus *b, const char *token, char *value, size_t size, uint64_t *ret_revision)
+static struct memory_value *value_of(enum bus_table table, const char *key)
 {
+	int i = 0;
+
+	while (i < memory_bus.n_values &&
+	       (memory_bus.values[i].table != table || strcmp(memory_bus.values[i].key, key)))
+		i++;
+	if (i == memory_bus.n_values) {
+		memory_bus.values[i].table = table;
+		snprintf(memory_bus.values[i].key, sizeof(memory_bus.values[i].key), "%s", key);
+		memory_bus.n_values++;
+	}
+	return &memory_bus.values[i];
+}
+
+static int table_read(struct bus *b, enum bus_table table, const char *key, char *value, size_t size,
+		      uint64_t *ret_revision)
+{
+	struct memory_value *v = value_of(table, key);
+
 	(void)b;
-	(void)token;
-	snprintf(value, size, "%s", memory_bus.lease);
-	*ret_revision = memory_bus.revision;
+	snprintf(value, size, "%s", v->value);
+	*ret_revision = v->revision;
 	return memory_bus.away ? -ENOTCONN : 0;
 }
 
-static int lease_write(struct bus *b, const char *token, const char *value, uint64_t revision, uint64_t *ret_revision)
+static int table_write(struct bus *b, enum bus_table table, const char *key, const char *value, uint64_t revision,
+		       uint64_t *ret_revision)
 {
+	struct memory_value *v = value_of(table, key);
+
 	(void)b;
-	(void)token;
 	if (memory_bus.away)
 		return -ENOTCONN;
-	if (revision != memory_bus.revision)
+	if (revision != v->revision)
 		return -ESTALE;
-	snprintf(memory_bus.lease, sizeof(memory_bus.lease), "%s", value);
-	*ret_revision = ++memory_bus.revision;
+	snprintf(v->value, sizeof(v->value), "%s", value);
+	*ret_revision = ++v->revision;
 	return 0;
 }
 
@@ -100,8 +119,8 @@ static const struct bus_class class = {
 	.cursor_free = cursor_free,
 	.last = last,
 	.append = append,
-	.lease_read = lease_read,
-	.lease_write = lease_write,
+	.table_read = table_read,
+	.table_write = table_write,
 };
 
 void memory_bus_begin(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * memory_bus.h - a bus of two streams and a table in this process, for tests: as the real one refuses, loses answers,
- * is away.
+ * memory_bus.h - a bus of two streams and its tables in this process, for tests: as the real one refuses, loses
+ * answers, is away.
  */
 #ifndef RANKTRACE_TESTS_MEMORY_BUS_H
 #define RANKTRACE_TESTS_MEMORY_BUS_H
@@ -10,12 +10,18 @@
 
 #include "bus/bus.h"
 
+struct memory_value {
+	enum bus_table table;
+	char key[BUS_TOKEN_MAX], value[1024];
+	uint64_t revision;
+};
+
 struct memory_bus {
 	struct bus base;
 	char *log[256]; /* entry n at n - 1: incidents of one job */
 	uint64_t n_log;
-	char lease[256];
-	uint64_t revision;
+	struct memory_value values[32]; /* of all tables */
+	int n_values;
 	bool away;        /* every call fails */
 	int answers_lost; /* so many appends are stored, and not acknowledged */
 	int appends_lost; /* so many are neither */

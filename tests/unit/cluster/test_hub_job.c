@@ -115,6 +115,27 @@ static void a_root_beside_a_silent_host(void **state)
 	cJSON_Delete(o);
 }
 
+/* All are in it, so none waits for it alone. How long reports take changes, and with that where the hub puts the
+ * host's times on its own axis: it stopped once all the same. */
+static void one_that_is_stopped_is_one_incident(void **state)
+{
+	cJSON *o;
+
+	(void)state;
+	delay[1] = 200 * MSEC;
+	seconds(30, RANKS);
+	is_stopped[3] = true;
+	for (int i = 0; i < 200; i++) {
+		delay[1] = i < 20 || i > 120 ? 200 * MSEC : 5 * MSEC;
+		second(0);
+	}
+	o = incident_nth(0);
+	assert_non_null(o);
+	assert_string_equal(text_of(o, "kind"), "stopped");
+	cJSON_Delete(o);
+	assert_int_equal(memory_bus_count("\"phase\":\"close\""), 0);
+}
+
 /* Its agent lists the others: it has ended, and how is not known. */
 static void a_process_that_is_listed_no_more_is_dead(void **state)
 {
@@ -218,17 +239,12 @@ static void a_bus_that_is_away_loses_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(a_job_that_goes_on_has_none),
-		CASE(who_does_not_come_is_named_over_hosts),
-		CASE(a_silent_host_is_unobserved),
-		CASE(ranks_that_wait_for_a_silent_host_name_no_root),
-		CASE(a_root_beside_a_silent_host),
-		CASE(who_was_last_heard_a_little_late_is_no_root),
-		CASE(a_process_that_is_listed_no_more_is_dead),
-		CASE(a_hub_that_takes_over_goes_on_with_it),
-		CASE(what_opens_between_two_hubs_is_written),
-		CASE(a_hub_that_was_stopped_writes_no_more),
-		CASE(what_ended_between_two_hubs_is_closed),
+		CASE(a_job_that_goes_on_has_none),           CASE(who_does_not_come_is_named_over_hosts),
+		CASE(a_silent_host_is_unobserved),           CASE(ranks_that_wait_for_a_silent_host_name_no_root),
+		CASE(a_root_beside_a_silent_host),           CASE(who_was_last_heard_a_little_late_is_no_root),
+		CASE(one_that_is_stopped_is_one_incident),   CASE(a_process_that_is_listed_no_more_is_dead),
+		CASE(a_hub_that_takes_over_goes_on_with_it), CASE(what_opens_between_two_hubs_is_written),
+		CASE(a_hub_that_was_stopped_writes_no_more), CASE(what_ended_between_two_hubs_is_closed),
 		CASE(a_bus_that_is_away_loses_nothing),
 	};
 

@@ -134,13 +134,13 @@ static void a_lease_changes_for_who_knows_its_revision(void **state)
 	char value[16];
 
 	(void)state;
-	assert_int_equal(hub->class->lease_read(hub, "job", value, sizeof(value), &none), 0);
+	assert_int_equal(hub->class->table_read(hub, BUS_LEASES, "job", value, sizeof(value), &none), 0);
 	assert_int_equal(none, BUS_NO_REVISION);
-	assert_int_equal(hub->class->lease_write(hub, "job", "a", BUS_NO_REVISION, &first), 0);
-	assert_int_equal(hub->class->lease_write(hub, "job", "b", BUS_NO_REVISION, &none), -ESTALE);
-	assert_int_equal(hub->class->lease_write(hub, "job", "a", first, &second), 0);
-	assert_int_equal(hub->class->lease_write(hub, "job", "b", first, &none), -ESTALE);
-	assert_int_equal(hub->class->lease_read(hub, "job", value, sizeof(value), &none), 0);
+	assert_int_equal(hub->class->table_write(hub, BUS_LEASES, "job", "a", BUS_NO_REVISION, &first), 0);
+	assert_int_equal(hub->class->table_write(hub, BUS_LEASES, "job", "b", BUS_NO_REVISION, &none), -ESTALE);
+	assert_int_equal(hub->class->table_write(hub, BUS_LEASES, "job", "a", first, &second), 0);
+	assert_int_equal(hub->class->table_write(hub, BUS_LEASES, "job", "b", first, &none), -ESTALE);
+	assert_int_equal(hub->class->table_read(hub, BUS_LEASES, "job", value, sizeof(value), &none), 0);
 	assert_int_equal(none, second);
 	assert_string_equal(value, "a");
 }

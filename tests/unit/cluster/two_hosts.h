@@ -35,8 +35,10 @@ static struct hub { /* two of them, given the same */
 static uint64_t now;            /* since the beginning */
 static uint64_t entered[RANKS]; /* collectives, and since when so many */
 static uint64_t since[RANKS];
-static bool reports[HOSTS];  /* its agent lives */
-static bool is_there[RANKS]; /* its process does */
+static bool reports[HOSTS];    /* its agent lives */
+static bool is_there[RANKS];   /* its process does */
+static bool is_stopped[RANKS]; /* by a signal */
+static uint64_t delay[HOSTS];  /* its reports take so long */
 static uint64_t sequence[HOSTS];
 static Cluster__Finding *findings[HOSTS][4]; /* what its node holds */
 static size_t n_findings[HOSTS];
@@ -47,7 +49,7 @@ static size_t n_gpus[HOSTS];
 
 static uint64_t host_clock(int host)
 {
-	return now + (host ? 86400 : 100) * SEC;
+	return now + (host ? 86400 : 100) * SEC - delay[host];
 }
 
 static void rank_fill(int rank, uint64_t clock_ns, Cluster__Process *p, Cluster__Member *mb, Cluster__Thread *t,
@@ -57,7 +59,7 @@ static void rank_fill(int rank, uint64_t clock_ns, Cluster__Process *p, Cluster_
 	*mb = (Cluster__Member)CLUSTER__MEMBER__INIT;
 	*t = (Cluster__Thread)CLUSTER__THREAD__INIT;
 	p->pid = 100 + rank;
-	p->start_ns = clock_ns - now;
+	p->start_ns = clock_ns - now + delay[rank / PER_HOST];
 	p->rank = rank;
 	p->world_size = RANKS;
 	p->job = (char *)"train";
@@ -72,10 +74,10 @@ static void rank_fill(int rank, uint64_t clock_ns, Cluster__Process *p, Cluster_
 	mb->sampled_age_ns = 100 * MSEC;
 	mb->same_age_ns = now - since[rank] > 100 * MSEC ? now - since[rank] : 100 * MSEC;
 	t->tid = p->pid;
-	t->state = 3;
+	t->state = is_stopped[rank] ? 5 : 3;
 	t->has_seen_age_ns = t->has_at_age_ns = 1;
 	t->seen_age_ns = t->at_age_ns = 100 * MSEC;
-	t->state_age_ns = now - since[rank] + 50 * MSEC;
+	t->state_age_ns = now - since[rank] + SEC - delay[rank / PER_HOST];
 	t->wchan = (char *)"futex_wait_queue";
 }
 
@@ -182,6 +184,8 @@ static int begin(void **state)
 	memset(hubs, 0, sizeof(hubs));
 	memset(sequence, 0, sizeof(sequence));
 	memset(entered, 0, sizeof(entered));
+	memset(is_stopped, 0, sizeof(is_stopped));
+	memset(delay, 0, sizeof(delay));
 	memset(n_findings, 0, sizeof(n_findings));
 	memset(n_gpus, 0, sizeof(n_gpus));
 	now = 10 * SEC;
