@@ -111,6 +111,28 @@ for what in range(4):
 			'findings { id: "x" kind: "hang" ranks: [1] }' |
 			protoc --encode=cluster.NodeReport --proto_path=schemas cluster.proto > "$1/report"
 		;;
+	cluster) # two hosts, some seconds: a rank asleep, a finding, the same again; entries and settings
+		local at
+		for at in a1 b1 a2 b2 a3 b3; do
+			printf '%s\n' "version: 1 host: \"${at:0:1}\" boot_id: \"b\" agent: 5 sequence: ${at:1}" \
+				'now_ns: 9000000000 processes { pid: 7 start_ns: 9 rank: 0 job: "j" world_size: 2' \
+				'comms { addr: 1 hash: 2 rank: 0 nranks: 2 counters: [1, 0, 0, 0, 9] ended: 7' \
+				'sampled_age_ns: 5 same_age_ns: 9 } threads { tid: 7 state: 3 wchan: "f" } }' \
+				'gpus { index: 0 n_gpus: 1 pids: [7] window_ns: 9 sm_bp: 1818 sampled_age_ns: 5 }' \
+				'findings { id: "x" kind: "d_state" ranks: [0] pids: [7] subject { type: "rank"' \
+				'rank: 0 pid: 7 } evidence { name: "syscall" text: "read" } }' |
+				protoc --encode=cluster.NodeReport --proto_path=schemas cluster.proto \
+					> "$1/message-$at"
+		done
+		python3 -c 'import struct, sys, glob
+def step(what, data=b"", n=None):
+    return struct.pack("<BH", what, len(data) if n is None else n) + data
+reports = [open(f, "rb").read() for f in sorted(glob.glob(sys.argv[1] + "/message-*"))]
+steps = b"".join(step(0, r) + step(1) + step(3, n=10) for r in reports) + step(2, reports[0])
+log = b"{\"v\":1,\"hub\":\"h\",\"n\":1,\"key\":\"1\",\"id\":\"i\",\"closes\":false,\"incident\":{}}"
+open(sys.argv[1] + "/life", "wb").write(steps + step(4, log) + step(5, b"raise=no\nbudget=2\n"))' "$1"
+		rm -f "$1"/message-*
+		;;
 	recording) cp tests/replay/*.rtr "$1/" ;;
 	config)
 		printf '%s\n' '# a comment' 'hang-limit = 2' 'busy-limit = 5' 'dstate-limit = 3' 'json = yes' \

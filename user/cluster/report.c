@@ -71,8 +71,8 @@ static bool rank_fits(int32_t rank, int32_t size)
 
 static bool member_fits(const Cluster__Member *mb)
 {
-	const uint64_t ages[] = { mb->sampled_age_ns, mb->same_age_ns,      mb->before_age_ns,
-				  mb->entered_age_ns, mb->completed_age_ns, mb->completed_error_ns };
+	const uint64_t ages[] = { mb->sampled_age_ns,   mb->same_age_ns,        mb->before_age_ns, mb->entered_age_ns,
+				  mb->completed_age_ns, mb->completed_error_ns, mb->ended_ns,      mb->ended_error_ns };
 
 	return mb->has_addr && mb->has_hash && rank_fits(mb->rank, mb->nranks) && mb->n_counters <= 8 &&
 	       ages_fit(ages, sizeof(ages) / sizeof(ages[0])) && mb->same_age_ns >= mb->sampled_age_ns;

@@ -27,6 +27,7 @@ struct open_finding {
 
 struct report_maker {
 	struct report_block block;
+	uint64_t made_ns; /* the report before */
 	struct keyed_table procs;
 	struct open_finding findings[FINDINGS_MAX];
 	size_t n_findings;
@@ -168,6 +169,8 @@ Cluster__NodeReport *report_make(struct report_maker *r, const struct model *m)
 
 	keyed_keep(&r->procs, lives, m);
 	report_block_reset(&r->block);
+	r->block.since_ns = r->made_ns;
+	r->made_ns = m->now_ns;
 	to = report_alloc(&r->block, sizeof(*to)); /* the first always fits */
 	*to = none;
 	to->has_version = to->has_now_ns = to->has_lost_records = to->has_hang_limit_ns = to->has_busy_limit_ns = 1;

@@ -63,12 +63,28 @@ static void signatures_put(Cluster__Member *to, const struct member *mb)
 	to->signatures_hash = hash;
 }
 
-static void calls_put(Cluster__Member *to, const struct member *mb, uint64_t now_ns)
+/* Those that ended since the report before: work on a stream ends in order, so the newest are the last. */
+static void durations_put(Cluster__Member *to, const struct member *mb, uint64_t since_ns)
+{
+	to->has_ended = to->has_ended_ns = to->has_ended_error_ns = since_ns != 0;
+	for (const struct op *op = mb->ops_tail; op && since_ns; op = op->prev) {
+		if (op_space(op) != SEQ_COLL || !op->count || !op->end_ns)
+			continue;
+		if (op->end_ns <= since_ns)
+			return;
+		to->ended++;
+		to->ended_ns += op->end_ns - op->arrive_bound_ns;
+		to->ended_error_ns += op->end_error_ns;
+	}
+}
+
+static void calls_put(Cluster__Member *to, const struct member *mb, uint64_t now_ns, uint64_t since_ns)
 {
 	to->has_entered = to->has_entered_age_ns = 1;
 	to->entered = mb->entered_seq[SEQ_COLL];
 	to->entered_age_ns = report_age(now_ns, mb->last_call_ns);
 	ends_put(to, mb, now_ns);
+	durations_put(to, mb, since_ns);
 	signatures_put(to, mb);
 }
 
@@ -89,7 +105,7 @@ static Cluster__Member *member_of(struct report_block *b, const struct member *m
 	if (mb->samples.n)
 		samples_put(b, to, &mb->samples, now_ns);
 	if (mb->last_call_ns && mb->seq_known)
-		calls_put(to, mb, now_ns);
+		calls_put(to, mb, now_ns, b->since_ns);
 	return to;
 }
 

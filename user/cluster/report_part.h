@@ -16,6 +16,7 @@ struct report_block { /* memory of one message */
 	char *bytes;
 	size_t used;
 	uint32_t left_out; /* what found no room */
+	uint64_t since_ns; /* of the report before; 0: there was none */
 };
 
 bool report_block_init(struct report_block *b);

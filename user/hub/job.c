@@ -43,9 +43,24 @@ static int start_feed(struct hub_job *j, const Cluster__NodeReport *limits, uint
 	return pipeline_feed(j->pipeline, &u.f.hdr);
 }
 
+/* --- what is found beside the detectors --- */
+
+static int found_before(void *of, const struct model *m, struct finding_list *found)
+{
+	return node_findings_causes(&((struct hub_job *)of)->node_findings, m, found);
+}
+
+static int found_behind(void *of, const struct model *m, struct finding_list *found)
+{
+	struct hub_job *j = of;
+	int err = node_findings_others(&j->node_findings, m, found);
+
+	return err ? err : slow_ranks_find(&j->slow_ranks, m, found);
+}
+
 static bool parts_make(struct hub_job *j, const char *name, const char *hub)
 {
-	struct outside_judge outside = node_findings_judge(&j->node_findings);
+	const struct outside_judge outside = { .of = j, .before = found_before, .behind = found_behind };
 	struct sink *s;
 
 	j->name = strdup(name);
@@ -87,6 +102,7 @@ void hub_job_free(struct hub_job *j)
 	incident_log_free(&j->log);
 	fed_free(&j->fed);
 	node_findings_free(&j->node_findings);
+	slow_ranks_free(&j->slow_ranks);
 	free(j->name);
 	free(j);
 }
@@ -95,7 +111,8 @@ int hub_job_other_report(struct hub_job *j, const struct host *h, const Cluster_
 {
 	int err = report_feed(&j->fed, j->pipeline, h, r, j->name);
 
-	return err ? err : node_findings_take(&j->node_findings, h, r, j->name);
+	err = err ? err : node_findings_take(&j->node_findings, h, r, j->name);
+	return err ? err : slow_ranks_take(&j->slow_ranks, h, r, j->name);
 }
 
 int hub_job_report(struct hub_job *j, const struct host *h, const Cluster__NodeReport *r, uint64_t now_ns)

@@ -10,6 +10,7 @@
 #include "hub/lease.h"
 #include "hub/node_findings.h"
 #include "hub/report_records.h"
+#include "hub/slow_ranks.h"
 
 #define JOB_TICK_NS 500000000ull /* of the detectors, on the hub's axis */
 
@@ -21,6 +22,7 @@ struct hub_job {
 	struct pipeline *pipeline;
 	struct fed fed;
 	struct node_findings node_findings;
+	struct slow_ranks slow_ranks;
 	struct lease lease;
 	struct incident_log log;
 	struct job_incident *incidents; /* that are open, and those that are to be written as closed */

@@ -358,9 +358,8 @@ static int held_add(const struct node_findings *n, const struct held *t, const s
 }
 
 /* Causes before their consequences: the first of several that are alike is read first. */
-static int causes_add(void *of, const struct model *m, struct finding_list *found)
+int node_findings_causes(const struct node_findings *n, const struct model *m, struct finding_list *found)
 {
-	const struct node_findings *n = of;
 	int err = 0;
 
 	for (int later = 0; later < 2; later++)
@@ -408,9 +407,8 @@ static bool is_said(const struct finding_list *found, const struct finding *f)
 	return false;
 }
 
-static int others_add(void *of, const struct model *m, struct finding_list *found)
+int node_findings_others(const struct node_findings *n, const struct model *m, struct finding_list *found)
 {
-	const struct node_findings *n = of;
 	int err = 0;
 
 	for (size_t i = 0; i < found->n && n->all; i++)
@@ -419,9 +417,4 @@ static int others_add(void *of, const struct model *m, struct finding_list *foun
 		if (!is_cause(t->f.kind) && holds(t, m) && !is_said(found, &t->f))
 			err = held_add(n, t, first_alike(n, t, m), found);
 	return err;
-}
-
-struct outside_judge node_findings_judge(struct node_findings *n)
-{
-	return (struct outside_judge){ .of = n, .before = causes_add, .behind = others_add };
 }

@@ -21,7 +21,9 @@ struct node_findings { /* zeroed at first */
 void node_findings_free(struct node_findings *n);
 /* Takes the place of all that this host said before: those of this job's processes, or of no process. 0 or -ENOMEM. */
 int node_findings_take(struct node_findings *n, const struct host *h, const Cluster__NodeReport *r, const char *job);
-/* For pipeline_set_outside(): the findings of hosts, among those of the hub. */
-struct outside_judge node_findings_judge(struct node_findings *n);
+/* Before the hub's own detectors run: what may be a cause. 0 or -ENOMEM. */
+int node_findings_causes(const struct node_findings *n, const struct model *m, struct finding_list *found);
+/* Behind them: what else holds, and none of them reports. 0 or -ENOMEM. */
+int node_findings_others(const struct node_findings *n, const struct model *m, struct finding_list *found);
 
 #endif

@@ -414,8 +414,6 @@ static int scan(struct session *s, uint64_t now_ns)
 
 static int targets_turn(struct session *s, uint64_t now_ns)
 {
-	if (s->cfg.paused)
-		return 0;
 	if (due(&s->rescan_ns, s->pace->rescan_ns, now_ns))
 		return session_targets_rescan(s->targets, now_ns);
 	if (session_targets_unattached(s->targets) && !loader_attach_waits(s->loader))
@@ -441,7 +439,8 @@ static int work(struct session *s)
 	away_say(loader_away_ns(s->loader));
 	if (!err)
 		err = loader_poll(s->loader, now_ns);
-	err = err ? err : targets_turn(s, now_ns);
+	if (!err && !s->cfg.paused)
+		err = targets_turn(s, now_ns);
 	laps_add(laps, LAP_TARGETS);
 	if (!err && due(&s->scan_ns, s->pace->scan_ns, now_ns))
 		err = scan(s, now_ns);
