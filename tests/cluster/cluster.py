@@ -72,11 +72,11 @@ class Process:
 class Cluster:
     """ranks hosts with a rank and an agent each; the last host of the switch is the server's and the hubs'."""
 
-    def __init__(self, ranks, sim_args=(), hubs=1, config="", client=(), servers=1):
+    def __init__(self, ranks, sim_args=(), hubs=1, config="", client=(), servers=1, raises=False):
         self.dir = tempfile.mkdtemp(prefix="ranktrace-cluster-")
         job.dirs.append(self.dir)
         self.ranks, self.client, self.processes, self.incidents = ranks, list(client), [], []
-        self.config = config
+        self.config, self.raises = config, raises
         self.hosts = Hosts(ranks + 1)
         self.url = ",".join(f"nats://{self.hosts.address(ranks)}:{PORT + i}" for i in range(servers))
         self.at = self.hosts.names[ranks]
@@ -144,19 +144,30 @@ class Cluster:
                         f"{self.hosts.address(self.ranks)}/32"], check=True)
 
     def reports_server(self):
-        """The server that has the stream of reports in its memory."""
-        for i, s in enumerate(self.servers):
-            url = f"http://{self.hosts.address(self.ranks)}:{PORT + 4000 + i}/jsz?streams=1&config=1"
-            code = f"import sys, urllib.request as u; sys.exit(b'RANKTRACE_REPORTS' not in u.urlopen({url!r}).read())"
-            if s.process.poll() is None and not self.start([sys.executable, "-c", code]).wait(20):
-                return i
-        return None
+        """The server that has the stream of reports in its memory, as all that know of it say."""
+        def leaders():
+            found = set()
+            for i, s in enumerate(self.servers):
+                if s.process.poll() is None:
+                    found |= self.leader_by(i)
+            return found if len(found) == 1 else None
+        return int(wait("one server has the reports", leaders).pop()[len("server"):])
+
+    def leader_by(self, i):
+        url = f"http://{self.hosts.address(self.ranks)}:{PORT + 4000 + i}/jsz?streams=1"
+        code = f"import urllib.request as u; print(u.urlopen({url!r}, timeout=5).read().decode())"
+        out, _ = self.start([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                            text=True).communicate(timeout=20)
+        accounts = json.loads(out).get("account_details", []) if out.strip() else []
+        return {s["cluster"]["leader"] for a in accounts for s in a.get("stream_detail", [])
+                if s["name"] == "RANKTRACE_REPORTS" and s.get("cluster", {}).get("leader")}
 
     def host_name(self, i):
         return f"node-{i}"
 
     def agent_start(self, i):
-        argv = self.ours("watch", "--pid", str(self.pids[i]), "--no-raise", "--flight=no", "--phases=no")
+        argv = self.ours("watch", "--pid", str(self.pids[i]), "--flight=no", "--phases=no")
+        argv += [] if self.raises else ["--no-raise"]
         words = ["unshare", "--uts", "sh", "-c", f"hostname {self.host_name(i)} && exec \"$@\"", "sh", *argv]
         at, self.at = self.at, self.hosts.names[i]
         try:
