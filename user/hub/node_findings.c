@@ -78,11 +78,11 @@ static const char *evidence_named(int number)
 
 /* --- which --- */
 
-/* Of the host, not of waiting; or a call that differs from another's: causes. */
+/* Of the host, not of waiting; or a call that differs from another's: causes. That a thread is blocked in the kernel
+ * the hub's own detector says (blocked_records.c). */
 static bool is_cause(enum finding_kind kind)
 {
 	switch (kind) {
-	case FINDING_D_STATE:
 	case FINDING_CPU_STARVED:
 	case FINDING_IO_STALL:
 	case FINDING_XID:
@@ -372,21 +372,24 @@ int node_findings_causes(const struct node_findings *n, const struct model *m, s
 	return err;
 }
 
-/* Who is waited for is blocked in the kernel, as its node knows, and the hub does not see. */
-static void hang_explain(const struct finding_list *found, struct finding *f)
+/* A file system that does not answer blocks threads on all hosts that use it. */
+static void blocked_join(struct finding_list *found)
 {
-	const struct finding *blocked = NULL;
+	const struct finding *first = NULL;
 
-	if (f->kind != FINDING_HANG || f->caused_by_key || f->n_ranks != 1 || !finding_proc(f, 0))
-		return;
-	for (size_t i = 0; i < found->n; i++)
-		if (found->items[i].kind == FINDING_D_STATE && finding_proc(&found->items[i], 0) == finding_proc(f, 0))
-			blocked = &found->items[i];
-	if (!blocked)
-		return;
-	f->caused_by_key = blocked->caused_by_key ? blocked->caused_by_key : blocked->key;
-	if (f->class == HANG_MISSING_ENTER)
-		f->class = HANG_HOST_BLOCKED;
+	for (size_t i = 0; i < found->n; i++) {
+		const struct finding *f = &found->items[i];
+
+		if (f->kind == FINDING_D_STATE && !f->caused_by_key && (!first || f->since_ns < first->since_ns))
+			first = f;
+	}
+	for (size_t i = 0; i < found->n && first; i++) {
+		struct finding *f = &found->items[i];
+
+		if (f->kind == FINDING_D_STATE && !f->caused_by_key && f->node != first->node &&
+		    f->cause == first->cause && f->since_ns - first->since_ns < TOGETHER_NS)
+			f->caused_by_key = first->key;
+	}
 }
 
 static bool names_same(const struct finding *a, const struct finding *b)
@@ -411,8 +414,7 @@ int node_findings_others(const struct node_findings *n, const struct model *m, s
 {
 	int err = 0;
 
-	for (size_t i = 0; i < found->n && n->all; i++)
-		hang_explain(found, &found->items[i]);
+	blocked_join(found);
 	for (const struct held *t = n->all; t && !err; t = t->next)
 		if (!is_cause(t->f.kind) && holds(t, m) && !is_said(found, &t->f))
 			err = held_add(n, t, first_alike(n, t, m), found);

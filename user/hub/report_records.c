@@ -40,6 +40,7 @@ void fed_free(struct fed *f)
 	keyed_free(&f->threads);
 	keyed_free(&f->nodes);
 	keyed_free(&f->gpus);
+	keyed_free(&f->blocked);
 }
 
 bool fed_knows(const struct fed *f, const struct host *h)
@@ -322,6 +323,7 @@ int report_feed(struct fed *f, struct pipeline *p, const struct host *h, const C
 		err = process_feed(f, &to, one, fed, r);
 	}
 	err = err ? err : gpus_feed(f, &to, r, job);
+	err = err ? err : blocked_feed(&f->blocked, &to, r, job);
 	if (err)
 		return err;
 	n->nth++;

@@ -12,7 +12,7 @@
 #include "pipeline/pipeline.h"
 
 struct fed { /* what a pipeline was given of all hosts; zeroed at first */
-	struct keyed_table procs, threads, nodes, gpus;
+	struct keyed_table procs, threads, nodes, gpus, blocked;
 };
 
 void fed_free(struct fed *f);

@@ -124,7 +124,7 @@ static void one_that_is_stopped_is_one_incident(void **state)
 	(void)state;
 	delay[1] = 200 * MSEC;
 	seconds(30, RANKS);
-	is_stopped[3] = true;
+	thread_state[3] = 5;
 	for (int i = 0; i < 200; i++) {
 		delay[1] = i < 20 || i > 120 ? 200 * MSEC : 5 * MSEC;
 		second(0);

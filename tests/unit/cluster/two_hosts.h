@@ -35,10 +35,10 @@ static struct hub { /* two of them, given the same */
 static uint64_t now;            /* since the beginning */
 static uint64_t entered[RANKS]; /* collectives, and since when so many */
 static uint64_t since[RANKS];
-static bool reports[HOSTS];    /* its agent lives */
-static bool is_there[RANKS];   /* its process does */
-static bool is_stopped[RANKS]; /* by a signal */
-static uint64_t delay[HOSTS];  /* its reports take so long */
+static bool reports[HOSTS];          /* its agent lives */
+static bool is_there[RANKS];         /* its process does */
+static uint32_t thread_state[RANKS]; /* of its thread, as in cluster.proto */
+static uint64_t delay[HOSTS];        /* its reports take so long */
 static uint64_t sequence[HOSTS];
 static Cluster__Finding *findings[HOSTS][4]; /* what its node holds */
 static size_t n_findings[HOSTS];
@@ -74,7 +74,7 @@ static void rank_fill(int rank, uint64_t clock_ns, Cluster__Process *p, Cluster_
 	mb->sampled_age_ns = 100 * MSEC;
 	mb->same_age_ns = now - since[rank] > 100 * MSEC ? now - since[rank] : 100 * MSEC;
 	t->tid = p->pid;
-	t->state = is_stopped[rank] ? 5 : 3;
+	t->state = thread_state[rank];
 	t->has_seen_age_ns = t->has_at_age_ns = 1;
 	t->seen_age_ns = t->at_age_ns = 100 * MSEC;
 	t->state_age_ns = now - since[rank] + SEC - delay[rank / PER_HOST];
@@ -184,7 +184,6 @@ static int begin(void **state)
 	memset(hubs, 0, sizeof(hubs));
 	memset(sequence, 0, sizeof(sequence));
 	memset(entered, 0, sizeof(entered));
-	memset(is_stopped, 0, sizeof(is_stopped));
 	memset(delay, 0, sizeof(delay));
 	memset(n_findings, 0, sizeof(n_findings));
 	memset(n_gpus, 0, sizeof(n_gpus));
@@ -192,6 +191,7 @@ static int begin(void **state)
 	for (int r = 0; r < RANKS; r++) {
 		since[r] = now;
 		is_there[r] = true;
+		thread_state[r] = 3;
 	}
 	for (int h = 0; h < HOSTS; h++)
 		reports[h] = true;
