@@ -9,14 +9,14 @@ sys.path.insert(1, sys.path[0] + "/../aid")
 import cluster
 import job
 
-RANKS, STEP = 3, 250
+RANKS, STEP = 3, 150
 
 
 def main():
     cluster.need()
     rng, seed = job.seed()
     rank = rng.randrange(RANKS)
-    with cluster.Cluster(RANKS, ("--seed", seed, "--fault", f"dstate:rank={rank},step={STEP},sec=20")) as c:
+    with cluster.Cluster(RANKS, ("--seed", seed, "--fault", f"dstate:rank={rank},step={STEP},sec=14")) as c:
         c.wait_owner()
         blocked = c.wait_incident(kind="d_state", phase="open", timeout=90)
         job.check(blocked["ranks"] == [rank] and blocked["host"] == c.host_name(rank), blocked)
