@@ -72,11 +72,11 @@ class Process:
 class Cluster:
     """ranks hosts with a rank and an agent each; the last host of the switch is the server's and the hubs'."""
 
-    def __init__(self, ranks, sim_args=(), hubs=1, config="", client=(), servers=1, raises=False):
+    def __init__(self, ranks, sim_args=(), hubs=1, config="", client=(), servers=1):
         self.dir = tempfile.mkdtemp(prefix="ranktrace-cluster-")
         job.dirs.append(self.dir)
         self.ranks, self.client, self.processes, self.incidents = ranks, list(client), [], []
-        self.config, self.raises = config, raises
+        self.config = config
         self.hosts = Hosts(ranks + 1)
         self.url = ",".join(f"nats://{self.hosts.address(ranks)}:{PORT + i}" for i in range(servers))
         self.at = self.hosts.names[ranks]
@@ -166,8 +166,7 @@ class Cluster:
         return f"node-{i}"
 
     def agent_start(self, i):
-        argv = self.ours("watch", "--pid", str(self.pids[i]), "--flight=no", "--phases=no")
-        argv += [] if self.raises else ["--no-raise"]
+        argv = self.ours("watch", "--pid", str(self.pids[i]), "--no-raise", "--flight=no", "--phases=no")
         words = ["unshare", "--uts", "sh", "-c", f"hostname {self.host_name(i)} && exec \"$@\"", "sh", *argv]
         at, self.at = self.at, self.hosts.names[i]
         try:

@@ -166,13 +166,20 @@ struct reading {
 	struct bus_cursor *cursor;
 	struct shown *all;
 	bool past;     /* what the logs hold comes first */
+	bool no_marks; /* they cannot be read, which was said */
 	uint64_t last; /* entry that was read */
 };
 
 /* Of what is silenced, whether it is shown. */
-static void shown_print(const struct reading *r, const char *line)
+static void shown_print(struct reading *r, const char *line)
 {
-	struct incident_marks marks = incident_marks_read(r->bus, line);
+	struct incident_marks marks = { 0 };
+	int err = r->no_marks ? 0 : incident_marks_read(r->bus, line, &marks);
+
+	if (err && err != -ENOTCONN) { /* each question would take its time */
+		log_warn("what people said of incidents cannot be read (%s): may this account?", strerror(-err));
+		r->no_marks = true;
+	}
 
 	if (r->args->all || !marks.silence.at_s)
 		incident_line_print(line, &marks, r->args->json);

@@ -30,16 +30,18 @@ char *incident_line_text(const char *line, const char *name)
 	return text;
 }
 
-struct incident_marks incident_marks_read(struct bus *b, const char *line)
+int incident_marks_read(struct bus *b, const char *line, struct incident_marks *ret)
 {
 	cJSON *o = cJSON_Parse(line);
-	struct incident_marks m = { 0 };
 	uint64_t now_s = (uint64_t)time(NULL);
+	int err;
 
-	incident_mark_read(b, MARK_ACKNOWLEDGED, text_of(o, "id"), now_s, &m.ack);
-	incident_mark_read(b, MARK_SILENCED, text_of(o, "fingerprint"), now_s, &m.silence);
+	memset(ret, 0, sizeof(*ret));
+	err = incident_mark_read(b, MARK_ACKNOWLEDGED, text_of(o, "id"), now_s, &ret->ack);
+	if (!err)
+		err = incident_mark_read(b, MARK_SILENCED, text_of(o, "fingerprint"), now_s, &ret->silence);
 	cJSON_Delete(o);
-	return m;
+	return err;
 }
 
 /* "2026-11-24T17:06:48Z" */

@@ -13,8 +13,8 @@ struct incident_marks {
 	struct incident_mark ack, silence; /* zero: none */
 };
 
-/* Of the incident of this line, as of now; without an answer of the bus none. */
-struct incident_marks incident_marks_read(struct bus *b, const char *line);
+/* Of the incident of this line, as of now. 0 or as incident_mark_read(): then there are none. */
+int incident_marks_read(struct bus *b, const char *line, struct incident_marks *ret);
 /* `line` as it is in the log. */
 void incident_line_print(const char *line, const struct incident_marks *marks, bool json);
 /* A text of the line, to be freed; "" where it has none, NULL without memory. */
