@@ -33,7 +33,8 @@ class Round:
     def opened(self):
         """A hang; where it was stopped in the midst of an operation, it is stopped and nothing more is known."""
         f = cluster.wait(lambda: f"nothing of rank {self.rank}\n{self.c.words()}", lambda: self.roots()[:1], OPEN_S)[0]
-        job.check(f["phase"] == "open" and f["ranks"] == [self.rank] and "stopped" in (f["class"], f["kind"]), f)
+        job.check(f["phase"] == "open" and f["ranks"] == [self.rank] and "stopped" in (f["class"], f["kind"]),
+                  f"not rank {self.rank} but {f}\n{self.c.words()}")
         job.check(f["host"] == self.c.host_name(self.rank), f)
         return f
 
