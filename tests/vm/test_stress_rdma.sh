@@ -14,8 +14,8 @@ in_guest() { # kernel, cases...
 	local kernel=$1
 	shift
 	# One CPU: with two, soft-RoCE's packets overtake each other, and it sends again what was not lost.
-	VM_ICOUNT=2 VM_CPUS=${CPUS:-1} VM_BOOT_SECONDS=400 tests/vm/guest.sh "$kernel" --modules "$modules" --seconds 900 -- \
-		python3 -B tests/vm/stress_rdma_guest.py "$@"
+	VM_ICOUNT=2 VM_CPUS=${CPUS:-1} VM_BOOT_SECONDS=400 tests/vm/guest.sh "$kernel" --modules "$modules" \
+		--seconds 900 -- python3 -B tests/vm/stress_rdma_guest.py "$@"
 }
 for kernel in ${KERNELS:-6.1}; do
 	echo "kernel $kernel"
