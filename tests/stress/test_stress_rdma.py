@@ -164,7 +164,7 @@ def refusals():
                         (["--collectives", "all_reduce"], ["stress nccl"]), (["--gid-index", "x"], ["gid-index"]),
                         (["--bytes", "2G"], ["--bytes"]), (["--baseline", "/nowhere/b"], ["/nowhere/b"]),
                         (["--hosts", "no.such.host.invalid,localhost"], ["no.such.host.invalid"]),
-                        (["--hosts", "127.0.0.1,127.0.0.2"], ["both this host"]),
+                        (["--hosts", "127.0.0.1,localhost"], ["both this host"]),
                         (["--hosts", "127.0.0.1"], ["this host alone"]),
                         (["--hosts", "192.0.2.1,192.0.2.2"], ["none of", "is this host"]),
                         (["--hosts", "192.0.2.1:x,127.0.0.1"], ["no HOST[:PORT]"])):
