@@ -166,7 +166,7 @@ def refusals():
                         (["--hosts", "no.such.host.invalid,localhost"], ["no.such.host.invalid"]),
                         (["--hosts", "127.0.0.1,localhost"], ["both this host"]),
                         (["--hosts", "127.0.0.1"], ["this host alone"]),
-                        (["--hosts", "192.0.2.1,192.0.2.2"], ["none of", "is this host"]),
+                        (["--hosts", "198.51.100.1,198.51.100.2"], ["none of", "is this host"]),
                         (["--hosts", "192.0.2.1:x,127.0.0.1"], ["no HOST[:PORT]"])):
         refused(" ".join(args), Verbs(2).run(*ONE, *args), 2, *words)
 
