@@ -52,7 +52,7 @@ def launched(n, per_host, *args, variables=None, **env):
 
 
 def expect(what, status, by, code, gpus=None, kind=None):
-    found = [(f.get("gpu"), f["kind"]) for f in by.get("fault", [])]
+    found = [(f["subject"].get("gpu"), f["kind"]) for f in by.get("fault", [])]
     print(f"{what}: exit {status}, {sorted(set(found), key=str)}")
     job.check(status == code, f"{what}: exit {status}, not {code}: {by.get('end')} {by.get('fault')}")
     if gpus is not None:
@@ -87,8 +87,8 @@ def wrong():
         setting = f"{gpu}:{how}:{draw.randrange(16384)}{every}"
         status, by, _ = nccl(n, *ONE, SIM_NCCL_WRONG=setting)
         expect(f"{setting} of {n}", status, by, 1, [gpu], "corruption")
-        job.check("in place of 0x" in by["fault"][0]["text"] and "each of its" in by["fault"][0]["text"],
-                  by["fault"][0]["text"])
+        job.check("in place of 0x" in by["fault"][0]["summary"] and "each of its" in by["fault"][0]["summary"],
+                  by["fault"][0]["summary"])
     for collective in ("reduce_scatter", "reduce"):
         status, by, _ = nccl(4, *QUICK, "--collectives", collective, "--types", "bf16", SIM_NCCL_WRONG="2:reduce:9")
         expect(f"{collective}", status, by, 1, [2], "corruption")
@@ -158,10 +158,10 @@ def hosts():
     slow = dict(SIM_NCCL_SLOW="5:30", SIM_NCCL_LATENCY_US=3000)
     statuses, by, _ = launched(8, 2, *ONE, "--split", "inside", **slow)
     expect("a slow host", statuses[0], by, 1, [None], "slow")
-    job.check(all("host node2:" in f["text"] for f in by["fault"]) and statuses == [1] * 8, f"{by['fault']}")
+    job.check(all("host node2:" in f["summary"] for f in by["fault"]) and statuses == [1] * 8, f"{by['fault']}")
     statuses, by, _ = launched(8, 2, *ONE, "--split", "rails", variables={}, **slow)
     expect("two rails, one of them slow", statuses[0], by, 1, [None], "slow")
-    job.check("rail 1" in by["fault"][0]["text"], f"{by['fault']}")
+    job.check("rail 1" in by["fault"][0]["summary"], f"{by['fault']}")
 
 
 def bisect():

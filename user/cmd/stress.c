@@ -60,7 +60,7 @@ struct stress_args {
 static const struct argp_option stress_options[] = {
 	{ "gpus", OPT_GPUS, "LIST", 0, "CUDA's numbers, as 0,2-3 (all)", HELP_WHAT },
 	{ "only", OPT_ONLY, "LIST", 0, "gpu: of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory (all)", HELP_WHAT },
-	{ "time", 't', "TIME", 0, "how long, as 90, 15m, 24h (gpu: 60 s, nccl: each case once)", HELP_WHAT },
+	{ "time", 't', "TIME", 0, "how long, as 90, 15m, 24h (gpu: 60 s; others: each once)", HELP_WHAT },
 	{ "size", OPT_SIZE, "N", 0, "gpu: of the matrices, a multiple of 64 (8192)", HELP_WHAT },
 	{ "memory", OPT_MEMORY, "PERCENT", 0, "gpu: of free memory under test (90)", HELP_WHAT },
 	{ "collectives", OPT_COLLECTIVES, "LIST", 0,
@@ -186,8 +186,8 @@ static void p2p_check(struct argp_state *state, struct stress_args *a)
 
 	if (other)
 		argp_error(state, "--%s is no option of stress p2p", other);
-	if (a->options.baseline || a->options.save_baseline || a->timed)
-		argp_error(state, "--time and baselines are not of stress p2p: each link is measured once");
+	if (!a->timed)
+		a->options.time_ns = 0; /* each link once */
 	if (a->sized)
 		a->options.p2p_bytes = a->options.nccl.bytes_max & ~4095ull;
 	if (a->sized && a->options.p2p_bytes < P2P_BYTES_MIN)
@@ -324,7 +324,7 @@ int cmd_stress(int argc, char **argv)
 	mode = a.options.json ? REPORT_JSON : isatty(STDOUT_FILENO) ? REPORT_TERMINAL : REPORT_PLAIN;
 	signals_take();
 	status = a.options.self_test ? stress_self_test(&a.options, &result)
-				     : stress_find(a.test)(&a.options, mode, &result);
+				     : stress_run_test(a.test, &a.options, mode, &result);
 	if (result.why[0])
 		log_error("stress %s: %s", a.test, result.why);
 	return status;

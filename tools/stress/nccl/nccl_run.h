@@ -40,6 +40,8 @@ struct nccl_run {
 
 void nccl_fault(struct nccl_run *run, enum fault_kind kind, int rank, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+/* The same for what was held to a bound. */
+void nccl_fault_take(struct nccl_run *run, struct fault *fault);
 void nccl_note(struct nccl_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double nccl_elapsed_s(const struct nccl_run *run);
 /* "has wrong elements", "hangs": what a case of a group came to; false: all is well. */

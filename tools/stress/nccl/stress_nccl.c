@@ -22,20 +22,26 @@ double nccl_elapsed_s(const struct nccl_run *run)
 	return (clock_monotonic_ns() - run->begin_ns) * 1e-9;
 }
 
+void nccl_fault_take(struct nccl_run *run, struct fault *fault)
+{
+	fault->at_s = nccl_elapsed_s(run);
+	if (fault->gpu >= 0)
+		run->c.ranks[fault->gpu].n_faults++;
+	if (run->n_faults < NCCL_FAULTS_MAX) {
+		run->faults[run->n_faults++] = *fault;
+		nccl_report_fault(run, fault);
+	}
+}
+
 void nccl_fault(struct nccl_run *run, enum fault_kind kind, int rank, const char *format, ...)
 {
-	struct fault fault = { .kind = kind, .gpu = rank, .measure = -1, .at_s = nccl_elapsed_s(run) };
+	struct fault fault = { .kind = kind, .gpu = rank, .measure = -1 };
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(fault.text, sizeof(fault.text), format, args);
 	va_end(args);
-	if (rank >= 0)
-		run->c.ranks[rank].n_faults++;
-	if (run->n_faults < NCCL_FAULTS_MAX) {
-		run->faults[run->n_faults++] = fault;
-		nccl_report_fault(run, &fault);
-	}
+	nccl_fault_take(run, &fault);
 }
 
 void nccl_note(struct nccl_run *run, const char *format, ...)
