@@ -72,10 +72,9 @@ static uint32_t size_of(const struct stress_gpu *gpu, int measure)
 
 static void hold_baseline(struct stress_run *run, struct stress_gpu *gpu, int measure, const struct baseline *baseline)
 {
-	const struct baseline_line of = { .uuid = gpu->uuid,
-					  .device = gpu->name,
-					  .measure = measure_name(measure),
-					  .size = size_of(gpu, measure) };
+	const struct baseline_line of = {
+		.uuid = gpu->uuid, .device = gpu->name, .measure = measure_name(measure), .size = size_of(gpu, measure)
+	};
 
 	if (!judgement_hold_own(&gpu->judged[measure], BETTER_MORE, baseline, &of))
 		run_note(run, "%s: the baseline has no %s of this --size", gpu->name, measure_name(measure));
@@ -111,11 +110,9 @@ static void hold_table(struct stress_gpu *gpu, int measure)
 static void judged_fault(struct stress_gpu *gpu, int measure)
 {
 	const struct judgement *j = &gpu->judged[measure];
-	struct fault fault = { .kind = FAULT_SLOW,
-			       .gpu = gpu->index,
-			       .measure = measure,
-			       .held = *j,
-			       .unit = measure_unit(measure) };
+	struct fault fault = {
+		.kind = FAULT_SLOW, .gpu = gpu->index, .measure = measure, .held = *j, .unit = measure_unit(measure)
+	};
 
 	snprintf(fault.text, sizeof(fault.text), "%s: %.4g %s, less than %.4g (%s)", measure_name(measure), j->value,
 		 measure_unit(measure), j->bound, j->rule);

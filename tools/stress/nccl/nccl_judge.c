@@ -131,8 +131,8 @@ static void slow_fault(struct nccl_run *run, const struct nccl_rate *rate)
 	char what[160];
 
 	case_name(&rate->of, what, sizeof(what));
-	snprintf(fault.text, sizeof(fault.text), "%.79s: %.80s: %.4g GB/s, less than %.4g (%.120s)%s", g->name, what, j->value,
-		 j->bound, j->rule,
+	snprintf(fault.text, sizeof(fault.text), "%.79s: %.80s: %.4g GB/s, less than %.4g (%.120s)%s", g->name, what,
+		 j->value, j->bound, j->rule,
 		 run->n_groups > 1 ? "" : ": ranktrace stress p2p, or --split and --bisect over hosts, name a link");
 	nccl_fault_take(run, &fault);
 }

@@ -131,12 +131,9 @@ static void link_hold(struct p2p *p, int from, int to, enum link_measure measure
 static void link_fault(struct p2p *p, int from, int to, enum link_measure measure)
 {
 	const struct judgement *j = &p->links[from][to].rates[measure].judged;
-	struct fault fault = { .kind = FAULT_LINK,
-			       .gpu = from,
-			       .to = to + 1,
-			       .measure = -1,
-			       .held = *j,
-			       .unit = link_unit(measure) };
+	struct fault fault = {
+		.kind = FAULT_LINK, .gpu = from, .to = to + 1, .measure = -1, .held = *j, .unit = link_unit(measure)
+	};
 
 	snprintf(fault.text, sizeof(fault.text), "link GPU %d to GPU %d, %s: %.4g %s, %s than %.4g (%s)",
 		 p->run->gpus[from].ordinal, p->run->gpus[to].ordinal, link_measure_names[measure], j->value,
