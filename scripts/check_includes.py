@@ -66,6 +66,8 @@ ALLOWED = {
     "tools/stress/lib": [],
     "tools/stress/kernels": [],
     "tools/stress/gpu": ["user/base", "tools/stress", "tools/stress/lib"],
+    "tools/stress/inventory": ["user/base", "tools/stress", "tools/stress/lib"],
+    "tools/stress/all": ["user/base", "tools/stress", "tools/stress/nccl"],
     "tools/stress/bisect": [],
     "tools/stress/p2p": ["user/base", "tools/stress", "tools/stress/lib"],
     "tools/stress/nccl": ["user/base", "tools/stress", "tools/stress/lib", "tools/stress/bisect"],
@@ -79,7 +81,7 @@ ALLOWED = {
 }
 NOT_FOR = {"user/session": ["user/cmd", "user/autopsy"], "user/autopsy": ["user/cmd"],
            "user/hub": ["user/cmd", "user/session", "user/autopsy", "user/attach"]}
-SYSTEM = {"vmlinux.h", "gen_report.h", "uthash.h", "utarray.h", "utlist.h"}
+SYSTEM = {"vmlinux.h", "gen_report.h", "gen_stress.h", "uthash.h", "utarray.h", "utlist.h"}
 ROOM_MAX = 30
 
 

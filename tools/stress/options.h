@@ -38,6 +38,13 @@ struct nccl_options {
 	const char *library; /* NULL: searched */
 };
 
+/* Of `stress all`. */
+struct all_options {
+	bool quick, quiet;
+	bool timed, sized;        /* --time, --bytes were given: they hold for its tests */
+	const char *html, *lines; /* files to write; NULL: none */
+};
+
 struct stress_options {
 	uint64_t time_ns;
 	uint32_t size;     /* of the matrices: M = N = K */
@@ -53,6 +60,7 @@ struct stress_options {
 	uint32_t member;    /* 1 + number on its host of a process that tests one GPU; 0: it tests all of `gpus` */
 	uint64_t p2p_bytes; /* of a copy of `stress p2p`; 0: its own */
 	struct nccl_options nccl;
+	struct all_options all;
 };
 
 #define STRESS_DEFAULTS \

@@ -133,14 +133,17 @@ void json_sample(const struct stress_run *run)
 	char names[120];
 
 	cJSON_AddNumberToObject(line, "elapsed_s", run_elapsed_s(run));
-	cJSON_AddStringToObject(line, "measure", measure_name(run->measure_now));
-	cJSON_AddStringToObject(line, "unit", measure_unit(run->measure_now));
+	if (run->measure_now >= 0) {
+		cJSON_AddStringToObject(line, "measure", measure_name(run->measure_now));
+		cJSON_AddStringToObject(line, "unit", measure_unit(run->measure_now));
+	}
 	for (int i = 0; i < run->n_gpus; i++) {
 		const struct health *h = &run->gpus[i].health;
 		cJSON *one = cJSON_CreateObject();
 
 		cJSON_AddNumberToObject(one, "gpu", run->gpus[i].ordinal);
-		cJSON_AddNumberToObject(one, "rate", run->gpus[i].rate_now);
+		if (run->measure_now >= 0)
+			cJSON_AddNumberToObject(one, "rate", run->gpus[i].rate_now);
 		cJSON_AddNumberToObject(one, "temperature_c", h->temperature_c);
 		cJSON_AddNumberToObject(one, "memory_temperature_c", h->memory_temperature_c);
 		cJSON_AddNumberToObject(one, "power_w", h->power_w);
@@ -259,17 +262,24 @@ static void json_verdict(const struct stress_gpu *gpu)
 	json_line_end(line);
 }
 
-void json_end_line(int status, const char *partial, double elapsed_s, const char *notes, int n_notes, size_t stride)
+cJSON *json_end_make(int status, const char *partial, double elapsed_s)
 {
-	cJSON *line = json_line_begin("end"), *texts = cJSON_AddArrayToObject(line, "notes");
+	cJSON *line = json_line_begin("end");
 
-	for (int i = 0; i < n_notes; i++)
-		cJSON_AddItemToArray(texts, cJSON_CreateString(notes + i * stride));
 	cJSON_AddBoolToObject(line, "passed", status == 0);
 	cJSON_AddNumberToObject(line, "exit", status);
 	cJSON_AddNumberToObject(line, "elapsed_s", elapsed_s);
 	if (*partial)
 		cJSON_AddStringToObject(line, "partial", partial);
+	return line;
+}
+
+void json_end_line(int status, const char *partial, double elapsed_s, const char *notes, int n_notes, size_t stride)
+{
+	cJSON *line = json_end_make(status, partial, elapsed_s), *texts = cJSON_AddArrayToObject(line, "notes");
+
+	for (int i = 0; i < n_notes; i++)
+		cJSON_AddItemToArray(texts, cJSON_CreateString(notes + i * stride));
 	json_line_end(line);
 }
 

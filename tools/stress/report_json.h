@@ -28,6 +28,7 @@ void json_subject_gpu(struct cJSON *line, const struct stress_gpu *gpu);
 struct cJSON *json_fault_begin(const struct fault *fault);
 /* "value", "unit", and, where it was judged, "bound", "rule", "failed". */
 void json_judged_add(struct cJSON *line, const struct judgement *j, const char *unit);
+struct cJSON *json_end_make(int status, const char *partial, double elapsed_s);
 /* The last line; n_notes texts of `stride` bytes each. */
 void json_end_line(int status, const char *partial, double elapsed_s, const char *notes, int n_notes, size_t stride);
 /* Why a test was not done, or gave no verdict. */

@@ -43,6 +43,11 @@ enum {
 	OPT_HOST,
 	OPT_NCCL,
 	OPT_LIMIT,
+	OPT_QUICK,
+	OPT_FULL,
+	OPT_QUIET,
+	OPT_HTML,
+	OPT_LINES,
 };
 
 #define SIZE_MIN 64
@@ -54,7 +59,8 @@ struct stress_args {
 	const char *test;
 	struct stress_options options;
 	bool timed, sized;
-	const char *of_gpu, *of_nccl; /* an option that was given and that only this test has */
+	bool full;
+	const char *of_gpu, *of_nccl, *of_all; /* an option that was given and that only this test has */
 };
 
 static const struct argp_option stress_options[] = {
@@ -84,10 +90,15 @@ static const struct argp_option stress_options[] = {
 	{ "nccl", OPT_NCCL, "FILE", 0, "nccl: libnccl, if it is not found by itself", HELP_WHAT },
 	{ "limit", OPT_LIMIT, "TIME", 0, "nccl: after which an operation hangs, or a rank is missing (60 s)",
 	  HELP_LIMITS },
+	{ "quick", OPT_QUICK, 0, 0, "all: 45 s at most: few types, sizes and patterns", HELP_WHAT },
+	{ "full", OPT_FULL, 0, 0, "all: each test whole; --time is that of stress gpu (5 m)", HELP_WHAT },
 	{ "seed", OPT_SEED, "N", 0, "of the random operands (1)", HELP_WHAT },
 	{ "force", OPT_FORCE, 0, 0, "test a GPU that others use, too", HELP_WHAT },
 	{ "cublaslt", OPT_CUBLASLT, "FILE", 0, "gpu: libcublasLt, if it is not found by itself", HELP_WHAT },
 	{ "json", OPT_JSON, 0, 0, "JSON lines", HELP_OUTPUT },
+	{ "html", OPT_HTML, "FILE", 0, "all: the report as a page of one file", HELP_OUTPUT },
+	{ "lines", OPT_LINES, "FILE", 0, "all: the JSON lines, besides what is printed", HELP_OUTPUT },
+	{ "quiet", OPT_QUIET, 0, 0, "all: print a line a fault, and nothing if there is none", HELP_OUTPUT },
 	{ "log", OPT_LOG, "FILE", 0, "gpu: append what was measured and found, so that a long run can be resumed",
 	  HELP_OUTPUT },
 	{ "resume", OPT_RESUME, 0, 0, "gpu: go on with the run in --log", HELP_OUTPUT },
@@ -194,12 +205,34 @@ static void p2p_check(struct argp_state *state, struct stress_args *a)
 		argp_error(state, "--bytes: at least %d for stress p2p", P2P_BYTES_MIN);
 }
 
+static void all_check(struct argp_state *state, struct stress_args *a)
+{
+	struct all_options *o = &a->options.all;
+
+	if (o->quick == a->full)
+		argp_error(state, "how thorough? --quick (45 s) or --full");
+	if (a->options.baseline || a->options.save_baseline || a->options.log)
+		argp_error(state, "baselines and --log are of one test: run stress gpu, p2p or nccl with them");
+	if (o->quiet && a->options.json)
+		argp_error(state, "--quiet prints faults as text, --json everything: one of them");
+	o->timed = a->timed;
+	o->sized = a->sized;
+}
+
 static void args_check(struct argp_state *state, struct stress_args *a)
 {
 	const struct stress_options *o = &a->options;
 
 	if (!a->test)
 		argp_error(state, "which test? %s", test_names());
+	if (!strcmp(a->test, "all")) {
+		all_check(state, a);
+		return;
+	}
+	if (a->of_all)
+		argp_error(state, "--%s is an option of stress all", a->of_all);
+	if (!strcmp(a->test, "inventory") && (a->timed || a->sized))
+		argp_error(state, "--time and --bytes are of tests: stress inventory uses no device");
 	if (!strcmp(a->test, "nccl")) {
 		nccl_check(state, a);
 		return;
@@ -233,6 +266,8 @@ static void owner_note(struct stress_args *a, int key)
 		a->of_gpu = option->name;
 	if (!strncmp(option->doc, "nccl: ", 6) && !a->of_nccl)
 		a->of_nccl = option->name;
+	if (!strncmp(option->doc, "all: ", 5) && !a->of_all)
+		a->of_all = option->name;
 }
 
 static error_t stress_option(int key, char *arg, struct argp_state *state)
@@ -263,6 +298,11 @@ static error_t stress_option(int key, char *arg, struct argp_state *state)
 	case OPT_SIZE: o->size = number_take(state, "size", arg, SIZE_MIN, SIZE_MAX_TESTED); return 0;
 	case OPT_MEMORY: o->memory_share = number_take(state, "memory", arg, 1, 95) / 100.0; return 0;
 	case OPT_SEED: o->seed = number_take(state, "seed", arg, 0, UINT32_MAX); return 0;
+	case OPT_QUICK: o->all.quick = true; return 0;
+	case OPT_FULL: a->full = true; return 0;
+	case OPT_QUIET: o->all.quiet = true; return 0;
+	case OPT_HTML: o->all.html = arg; return 0;
+	case OPT_LINES: o->all.lines = arg; return 0;
 	case OPT_FORCE: o->force = true; return 0;
 	case OPT_JSON: o->json = true; return 0;
 	case OPT_BASELINE: o->baseline = arg; return 0;
@@ -304,12 +344,13 @@ int cmd_stress(int argc, char **argv)
 {
 	static const struct argp argp = { stress_options, stress_option, NULL, NULL, NULL, NULL, NULL };
 	static const struct help help = {
-		"stress", "gpu|nccl|p2p [OPTIONS]",
+		"stress", "all|gpu|inventory|nccl|p2p [OPTIONS]",
 		"Active tests: they use the devices fully, and fail on a bad one. gpu: all GPUs at once, each "
 		"result of matrix multiplications compared bit by bit, memory patterns, rates, health. p2p: links "
 		"between the GPUs of this host and to its memory, the odd one named. nccl: collectives over all GPUs "
 		"of this host, or of many under torchrun, mpirun or srun, each element checked, and whose fault a "
-		"wrong or missing one is. Never changes clocks, power or modes. Exit status 0: all passed; 1: a "
+		"wrong or missing one is. inventory: versions, and who holds a GPU. all: these one after the other, one "
+		"report. Never changes clocks, power or modes. Exit status 0: all passed; 1: a "
 		"device failed, named; 2: usage; 3: not possible here, or a GPU is in use."
 	};
 	static struct stress_result result;
