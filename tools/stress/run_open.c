@@ -84,7 +84,7 @@ static int gpu_identify(struct stress_gpu *gpu, char why[LIBRARY_WHY])
 	return STRESS_PASSED;
 }
 
-/* NVML's is of the last second, in which a test before this one may have ended: so it is looked at again for a while.
+/* NVML's is of the last second, in which a test before this one may have ended: so it is asked for again for a while.
  */
 static int gpu_works(struct stress_gpu *gpu, char cause[160])
 {

@@ -349,8 +349,8 @@ int cmd_stress(int argc, char **argv)
 		"result of matrix multiplications compared bit by bit, memory patterns, rates, health. p2p: links "
 		"between the GPUs of this host and to its memory, the odd one named. nccl: collectives over all GPUs "
 		"of this host, or of many under torchrun, mpirun or srun, each element checked, and whose fault a "
-		"wrong or missing one is. inventory: versions, and who holds a GPU. all: these one after the other, one "
-		"report. Never changes clocks, power or modes. Exit status 0: all passed; 1: a "
+		"wrong or missing one is. inventory: versions, and who holds a GPU. all: these one after the other, "
+		"one report. Never changes clocks, power or modes. Exit status 0: all passed; 1: a "
 		"device failed, named; 2: usage; 3: not possible here, or a GPU is in use."
 	};
 	static struct stress_result result;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * all_page.c - the HTML page of `stress all`: base/html_page.h with the files of page/, around the lines of the run. It
- * looks as the report of a recording does: style and the first scripts are that one's.
+ * all_page.c - the HTML page of `stress all`: base/html/html_page.h with the files of page/, around the lines of the
+ * run. It looks as the report of a recording does: style and the first scripts are that one's.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/html_page.h"
+#include "base/html/html_page.h"
 #include "base/new_file.h"
 #include "gen_stress.h"
 #include "tools/stress/all/all.h"

@@ -57,8 +57,7 @@ static int times(const struct all *all, const cJSON *fault)
 	const cJSON *line;
 	int n = 0;
 
-	cJSON_ArrayForEach(line, all->lines)
-	{
+	cJSON_ArrayForEach (line, all->lines) {
 		if (line == fault && n)
 			return 0;
 		n += is_same_fault(line, fault);
@@ -87,8 +86,7 @@ static void faults_print(const struct all *all)
 {
 	const cJSON *line;
 
-	cJSON_ArrayForEach(line, all->lines)
-	{
+	cJSON_ArrayForEach (line, all->lines) {
 		int n = is_type(line, "fault") ? times(all, line) : 0;
 
 		if (n)
@@ -113,8 +111,9 @@ static void inventory_print(const struct all *all)
 	const cJSON *line;
 
 	printf("\ninventory\n");
-	cJSON_ArrayForEach(line, all->lines) if (is_type(line, "inventory"))
-		printf("  %-14s %s\n", line_text(line, "part"), line_text(line, "text"));
+	cJSON_ArrayForEach (line, all->lines)
+		if (is_type(line, "inventory"))
+			printf("  %-14s %s\n", line_text(line, "part"), line_text(line, "text"));
 }
 
 /* Rates of GPUs and of collectives: value, bound, and the row. */
@@ -122,14 +121,15 @@ static void rates_print(const struct all *all)
 {
 	const cJSON *line;
 	char subject[128];
+	int n = 0;
 
-	printf("\nrates\n");
-	cJSON_ArrayForEach(line, all->lines)
-	{
+	cJSON_ArrayForEach (line, all->lines) {
 		bool is_rate = is_type(line, "rate") && cJSON_IsTrue(cJSON_GetObjectItem(line, "measured"));
 
 		if (!is_rate && !is_type(line, "bus_rate"))
 			continue;
+		if (!n++)
+			printf("\nrates\n");
 		printf("  %-12.40s %-24s %9.4g %-8s",
 		       is_rate ? subject_text(line, subject, sizeof(subject)) : line_text(line, "group"),
 		       line_text(line, "measure"), line_number(line, "value"), line_text(line, "unit"));
@@ -148,8 +148,7 @@ static void matrix_print(const struct all *all, const char *measure)
 	const char *unit = "";
 	int n = 0;
 
-	cJSON_ArrayForEach(line, all->lines)
-	{
+	cJSON_ArrayForEach (line, all->lines) {
 		int from = (int)line_number(line, "from"), to = (int)line_number(line, "to");
 
 		if (!is_type(line, "link") || strcmp(line_text(line, "measure"), measure) || from >= GPUS_MAX ||

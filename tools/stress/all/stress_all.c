@@ -13,6 +13,7 @@
 #include "base/new_file.h"
 #include "tools/stress/all/all.h"
 #include "tools/stress/report_json.h"
+#include "tools/stress/threshold.h"
 
 #define SECOND_NS 1000000000ull
 #define QUICK_NS (42 * SECOND_NS) /* then what is left is asked to end: all is over by 45 s */
@@ -206,14 +207,17 @@ static void partial_say(const struct all *all, char partial[160])
 
 static int copy_open(struct all *all, char why[LIBRARY_WHY])
 {
-	const char *path = all->options->all.lines;
+	const char *path = all->options->all.lines, *page = all->options->all.html;
+	int err = page ? baseline_writable(page) : 0;
 	int fd = path ? new_file_open(path) : -1;
 
-	if (path && fd < 0)
+	if (err)
+		snprintf(why, LIBRARY_WHY, "--html: %.200s: %s", page, strerror(-err));
+	else if (path && fd < 0)
 		snprintf(why, LIBRARY_WHY, "--lines: %.200s: %s", path, strerror(-fd));
 	else if (path)
 		all->copy = fdopen(fd, "w");
-	return path && fd < 0 ? STRESS_USAGE : STRESS_PASSED;
+	return why[0] ? STRESS_USAGE : STRESS_PASSED;
 }
 
 static int files_finish(struct all *all, int status, char why[LIBRARY_WHY])

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * inventory_gpu.c - GPUs by NVML, and who has a context on one. A process that works for a job is told; left over is
- * one that has ended and is not reaped, or whose parent and session are gone: it holds memory that the next job lacks.
+ * inventory_gpu.c - GPUs by NVML, and who has a context on one. A process that works for a job is a part of the
+ * inventory; left over is one that has ended and is not reaped, or whose parent and session are gone: it holds memory
+ * that the next job lacks.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * page.c - the page of a report: base/html_page.h with the files of page/.
+ * page.c - the page of a report: base/html/html_page.h with the files of page/.
  */
-#include "base/html_page.h"
+#include "base/html/html_page.h"
 #include "gen_report.h"
 #include "sink/report/report.h"
 

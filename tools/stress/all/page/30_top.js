@@ -48,7 +48,8 @@ function grouped() {
 }
 
 function fault({ first: f, n }) {
-  const row = f.rule && !f.summary.includes(f.rule) && el("span", {}, `${number(f.value)} ${f.unit}, ${bounded(f)}: ${f.rule}`);
+  const row = f.rule && !f.summary.includes(f.rule) &&
+    el("span", {}, `${number(f.value)} ${f.unit}, ${bounded(f)}: ${f.rule}`);
   return el("div", { class: "finding" },
     el("div", {}, el("span", { class: "pill " + f.severity }, f.severity), " ", el("b", {}, subjectText(f.subject)),
       ` ${f.kind}`, el("span", { class: "when" }, `stress ${f.test}, ${f.time.slice(11, 19)} UTC` +
@@ -61,7 +62,7 @@ function faults() {
   const all = grouped();
   return section("faults", "Faults", "What is wrong with which device, and which row it was held to.",
     all.length ? all.slice(0, 100).map(fault) : el("p", { class: "hint" }, "None."),
-    all.length > 100 && el("p", { class: "hint" }, `${all.length - 100} devices and kinds more are in the JSON lines.`));
+    all.length > 100 && el("p", { class: "hint" }, `${all.length - 100} more are in the JSON lines.`));
 }
 
 function stages() {

@@ -2,7 +2,7 @@
  *
  * html_page.c - see html_page.h.
  */
-#include "base/html_page.h"
+#include "base/html/html_page.h"
 
 #include <errno.h>
 #include <stdlib.h>
