@@ -50,6 +50,7 @@ struct stress_options {
 	uint32_t size;     /* of the matrices: M = N = K */
 	uint32_t measures; /* bit i: enum number_id, MEASURE_MEMORY */
 	uint64_t gpus;     /* bit i: CUDA ordinal; 0: all */
+	const char *gpu;   /* UUID or PCI address of the only one; NULL: as `gpus` says */
 	double memory_share;
 	bool force, json, self_test;
 	int self_tests; /* of each kind and GPU */

@@ -199,6 +199,14 @@ static void classes_find(struct stress_run *run)
 				run->gpus[i].class = j;
 }
 
+/* By UUID or PCI address; NVML and the kernel write the domain with eight digits or four. */
+static bool is_named(const struct stress_gpu *gpu, const char *name)
+{
+	const char *bus = name ? strchr(name, ':') : NULL, *own = strchr(gpu->pci, ':');
+
+	return !name || !strcasecmp(name, gpu->uuid) || (bus && own && !strcasecmp(bus, own));
+}
+
 static int gpus_choose(struct stress_run *run, char why[LIBRARY_WHY])
 {
 	uint64_t wanted = run->options->gpus;
@@ -219,10 +227,15 @@ static int gpus_choose(struct stress_run *run, char why[LIBRARY_WHY])
 			continue;
 		*gpu = (struct stress_gpu){ .run = run, .index = run->n_gpus, .ordinal = i };
 		status = gpu_identify(gpu, why);
+		if (!status && !is_named(gpu, run->options->gpu))
+			continue;
 		status = status ? status : gpu_refuse_busy(gpu, why);
 		run->n_gpus += !status;
 	}
-	return status;
+	if (status || run->n_gpus)
+		return status;
+	snprintf(why, LIBRARY_WHY, "--gpus: no GPU of this host is %.96s: nvidia-smi -L lists them", run->options->gpu);
+	return STRESS_USAGE;
 }
 
 int run_open(struct stress_run *run, const struct stress_options *options, char why[LIBRARY_WHY])

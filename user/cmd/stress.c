@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cmd/help.h"
 #include "command.h"
+#include "tools/stress/confirm/confirm.h"
 #include "tools/stress/nccl/collective.h"
 #include "tools/stress/nccl/member.h"
 #include "tools/stress/run.h"
@@ -48,6 +49,7 @@ enum {
 	OPT_QUIET,
 	OPT_HTML,
 	OPT_LINES,
+	OPT_CONFIRM,
 };
 
 #define SIZE_MIN 64
@@ -60,11 +62,13 @@ struct stress_args {
 	struct stress_options options;
 	bool timed, sized;
 	bool full;
+	const char *confirm;
+	struct confirmation confirmation;
 	const char *of_gpu, *of_nccl, *of_all; /* an option that was given and that only this test has */
 };
 
 static const struct argp_option stress_options[] = {
-	{ "gpus", OPT_GPUS, "LIST", 0, "CUDA's numbers, as 0,2-3 (all)", HELP_WHAT },
+	{ "gpus", OPT_GPUS, "LIST", 0, "CUDA's numbers, as 0,2-3, or a UUID or PCI address (all)", HELP_WHAT },
 	{ "only", OPT_ONLY, "LIST", 0, "gpu: of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory (all)", HELP_WHAT },
 	{ "time", 't', "TIME", 0, "how long, as 90, 15m, 24h (gpu: 60 s; others: each once)", HELP_WHAT },
 	{ "size", OPT_SIZE, "N", 0, "gpu: of the matrices, a multiple of 64 (8192)", HELP_WHAT },
@@ -92,6 +96,9 @@ static const struct argp_option stress_options[] = {
 	  HELP_LIMITS },
 	{ "quick", OPT_QUICK, 0, 0, "all: 45 s at most: few types, sizes and patterns", HELP_WHAT },
 	{ "full", OPT_FULL, 0, 0, "all: each test whole; --time is that of stress gpu (5 m)", HELP_WHAT },
+	{ "confirm", OPT_CONFIRM, "FILE[#ID]", 0,
+	  "the test that would confirm a finding of ranktrace (JSON lines; the last one, or ID), on its GPUs",
+	  HELP_WHAT },
 	{ "seed", OPT_SEED, "N", 0, "of the random operands (1)", HELP_WHAT },
 	{ "force", OPT_FORCE, 0, 0, "test a GPU that others use, too", HELP_WHAT },
 	{ "cublaslt", OPT_CUBLASLT, "FILE", 0, "gpu: libcublasLt, if it is not found by itself", HELP_WHAT },
@@ -126,7 +133,9 @@ static void list_take(struct argp_state *state, int key, const char *arg, struct
 {
 	if (key == 't' && time_parse(arg, &o->time_ns))
 		argp_error(state, "--time: '%s' is no time: 90, 90s, 15m, 24h", arg);
-	if (key == OPT_GPUS && gpus_parse(arg, &o->gpus))
+	if (key == OPT_GPUS && (strchr(arg, ':') || !strncasecmp(arg, "GPU-", 4) || !strncasecmp(arg, "MIG-", 4)))
+		o->gpu = arg;
+	else if (key == OPT_GPUS && gpus_parse(arg, &o->gpus))
 		argp_error(state, "--gpus: '%s' is no list of numbers below %d: 0,2-3", arg, STRESS_GPUS_MAX);
 	if (key == OPT_ONLY && measures_parse(arg, &o->measures))
 		argp_error(state, "--only: '%s' is none of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory", arg);
@@ -223,6 +232,8 @@ static void args_check(struct argp_state *state, struct stress_args *a)
 {
 	const struct stress_options *o = &a->options;
 
+	if (!a->test && a->confirm)
+		return; /* the finding says */
 	if (!a->test)
 		argp_error(state, "which test? %s", test_names());
 	if (!strcmp(a->test, "all")) {
@@ -298,6 +309,7 @@ static error_t stress_option(int key, char *arg, struct argp_state *state)
 	case OPT_SIZE: o->size = number_take(state, "size", arg, SIZE_MIN, SIZE_MAX_TESTED); return 0;
 	case OPT_MEMORY: o->memory_share = number_take(state, "memory", arg, 1, 95) / 100.0; return 0;
 	case OPT_SEED: o->seed = number_take(state, "seed", arg, 0, UINT32_MAX); return 0;
+	case OPT_CONFIRM: a->confirm = arg; return 0;
 	case OPT_QUICK: o->all.quick = true; return 0;
 	case OPT_FULL: a->full = true; return 0;
 	case OPT_QUIET: o->all.quiet = true; return 0;
@@ -340,11 +352,50 @@ static void signals_take(void)
 	signal(SIGPIPE, SIG_IGN); /* standard output is checked at the end */
 }
 
+#define WORDS_MAX 64
+
+/* The command line that the finding asks for: its test's, then what the user gave, which overrides. */
+static int confirm_line(const struct confirmation *c, int argc, char **argv, char *words[WORDS_MAX])
+{
+	char *text = strdup(c->command), *rest = text;
+	int n = 0;
+
+	if (!text)
+		abort();
+	words[n++] = argv[0];
+	while (rest && n < WORDS_MAX / 2)
+		words[n++] = strsep(&rest, " ");
+	if (c->one && c->gpu[0]) {
+		words[n++] = "--gpus";
+		words[n++] = (char *)c->gpu;
+	}
+	for (int i = 1; i < argc && n < WORDS_MAX - 1; i++)
+		if (!strcmp(argv[i], "--confirm"))
+			i++;
+		else if (strncmp(argv[i], "--confirm=", 10))
+			words[n++] = argv[i];
+	words[n] = NULL;
+	return n;
+}
+
+static int test_run(const struct stress_args *a, struct stress_result *result)
+{
+	enum report_mode mode = a->options.json ? REPORT_JSON : isatty(STDOUT_FILENO) ? REPORT_TERMINAL : REPORT_PLAIN;
+	int status = a->options.self_test ? stress_self_test(&a->options, result)
+					  : stress_run_test(a->test, &a->options, mode, result);
+
+	if (result->why[0])
+		log_error("stress %s: %s", a->test, result->why);
+	if (a->confirmation.command)
+		confirm_say(&a->confirmation, status, mode);
+	return status;
+}
+
 int cmd_stress(int argc, char **argv)
 {
 	static const struct argp argp = { stress_options, stress_option, NULL, NULL, NULL, NULL, NULL };
 	static const struct help help = {
-		"stress", "all|gpu|inventory|nccl|p2p [OPTIONS]",
+		"stress", "all|gpu|inventory|nccl|p2p [OPTIONS]\n--confirm FILE[#ID] [OPTIONS]",
 		"Active tests: they use the devices fully, and fail on a bad one. gpu: all GPUs at once, each "
 		"result of matrix multiplications compared bit by bit, memory patterns, rates, health. p2p: links "
 		"between the GPUs of this host and to its memory, the odd one named. nccl: collectives over all GPUs "
@@ -356,17 +407,22 @@ int cmd_stress(int argc, char **argv)
 	static struct stress_result result;
 	struct stress_args a = { .options = STRESS_DEFAULTS };
 	const char *member = getenv(MEMBER_VARIABLE);
-	enum report_mode mode;
-	int status;
+	char *words[WORDS_MAX], why[LIBRARY_WHY] = "";
 
 	if (member)
 		return member_main(member);
 	command_line_parse(&argp, &help, argc, argv, 0, &a);
-	mode = a.options.json ? REPORT_JSON : isatty(STDOUT_FILENO) ? REPORT_TERMINAL : REPORT_PLAIN;
+	if (a.confirm && !a.test) {
+		struct confirmation c;
+
+		if (confirm_find(a.confirm, a.options.force, &c, why)) {
+			log_error("stress %s", why);
+			return STRESS_USAGE;
+		}
+		a = (struct stress_args){ .options = STRESS_DEFAULTS, .confirmation = c };
+		argc = confirm_line(&a.confirmation, argc, argv, words);
+		command_line_parse(&argp, &help, argc, words, 0, &a);
+	}
 	signals_take();
-	status = a.options.self_test ? stress_self_test(&a.options, &result)
-				     : stress_run_test(a.test, &a.options, mode, &result);
-	if (result.why[0])
-		log_error("stress %s: %s", a.test, result.why);
-	return status;
+	return test_run(&a, &result);
 }

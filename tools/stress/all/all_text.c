@@ -57,7 +57,8 @@ static int times(const struct all *all, const cJSON *fault)
 	const cJSON *line;
 	int n = 0;
 
-	cJSON_ArrayForEach (line, all->lines) {
+	cJSON_ArrayForEach(line, all->lines)
+	{
 		if (line == fault && n)
 			return 0;
 		n += is_same_fault(line, fault);
@@ -86,7 +87,8 @@ static void faults_print(const struct all *all)
 {
 	const cJSON *line;
 
-	cJSON_ArrayForEach (line, all->lines) {
+	cJSON_ArrayForEach(line, all->lines)
+	{
 		int n = is_type(line, "fault") ? times(all, line) : 0;
 
 		if (n)
@@ -111,9 +113,8 @@ static void inventory_print(const struct all *all)
 	const cJSON *line;
 
 	printf("\ninventory\n");
-	cJSON_ArrayForEach (line, all->lines)
-		if (is_type(line, "inventory"))
-			printf("  %-14s %s\n", line_text(line, "part"), line_text(line, "text"));
+	cJSON_ArrayForEach(line, all->lines) if (is_type(line, "inventory"))
+		printf("  %-14s %s\n", line_text(line, "part"), line_text(line, "text"));
 }
 
 /* Rates of GPUs and of collectives: value, bound, and the row. */
@@ -123,7 +124,8 @@ static void rates_print(const struct all *all)
 	char subject[128];
 	int n = 0;
 
-	cJSON_ArrayForEach (line, all->lines) {
+	cJSON_ArrayForEach(line, all->lines)
+	{
 		bool is_rate = is_type(line, "rate") && cJSON_IsTrue(cJSON_GetObjectItem(line, "measured"));
 
 		if (!is_rate && !is_type(line, "bus_rate"))
@@ -148,7 +150,8 @@ static void matrix_print(const struct all *all, const char *measure)
 	const char *unit = "";
 	int n = 0;
 
-	cJSON_ArrayForEach (line, all->lines) {
+	cJSON_ArrayForEach(line, all->lines)
+	{
 		int from = (int)line_number(line, "from"), to = (int)line_number(line, "to");
 
 		if (!is_type(line, "link") || strcmp(line_text(line, "measure"), measure) || from >= GPUS_MAX ||
