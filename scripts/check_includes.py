@@ -70,6 +70,7 @@ ALLOWED = {
     "tools/stress/inventory": ["user/base", "tools/stress", "tools/stress/lib"],
     "tools/stress/all": ["user/base", "user/base/html", "tools/stress", "tools/stress/nccl"],
     "tools/stress/confirm": ["user", "user/base", "tools/stress", "tools/stress/lib"],
+    "tools/stress/trace": ["user/base", "tools/stress", "tools/stress/nccl"],
     "tools/stress/bisect": [],
     "tools/stress/p2p": ["user/base", "tools/stress", "tools/stress/lib"],
     "tools/stress/nccl": ["user/base", "tools/stress", "tools/stress/lib", "tools/stress/bisect"],

@@ -16,6 +16,7 @@
 #include "tools/stress/nccl/collective.h"
 #include "tools/stress/nccl/member.h"
 #include "tools/stress/run.h"
+#include "tools/stress/trace/trace.h"
 #include "tools/stress/stress.h"
 
 enum {
@@ -50,6 +51,7 @@ enum {
 	OPT_HTML,
 	OPT_LINES,
 	OPT_CONFIRM,
+	OPT_TRACE,
 };
 
 #define SIZE_MIN 64
@@ -62,7 +64,7 @@ struct stress_args {
 	struct stress_options options;
 	bool timed, sized;
 	bool full;
-	const char *confirm;
+	const char *confirm, *trace;
 	struct confirmation confirmation;
 	const char *of_gpu, *of_nccl, *of_all; /* an option that was given and that only this test has */
 };
@@ -103,6 +105,9 @@ static const struct argp_option stress_options[] = {
 	{ "force", OPT_FORCE, 0, 0, "test a GPU that others use, too", HELP_WHAT },
 	{ "cublaslt", OPT_CUBLASLT, "FILE", 0, "gpu: libcublasLt, if it is not found by itself", HELP_WHAT },
 	{ "json", OPT_JSON, 0, 0, "JSON lines", HELP_OUTPUT },
+	{ "trace", OPT_TRACE, "FILE.pftrace", 0,
+	  "nccl: record the test, too (root): its timeline, FILE.rtr, and whether each operation is in it",
+	  HELP_OUTPUT },
 	{ "html", OPT_HTML, "FILE", 0, "all: the report as a page of one file", HELP_OUTPUT },
 	{ "lines", OPT_LINES, "FILE", 0, "all: the JSON lines, besides what is printed", HELP_OUTPUT },
 	{ "quiet", OPT_QUIET, 0, 0, "all: print a line a fault, and nothing if there is none", HELP_OUTPUT },
@@ -218,6 +223,8 @@ static void all_check(struct argp_state *state, struct stress_args *a)
 {
 	struct all_options *o = &a->options.all;
 
+	if (a->trace)
+		argp_error(state, "--trace is an option of stress nccl");
 	if (o->quick == a->full)
 		argp_error(state, "how thorough? --quick (45 s) or --full");
 	if (a->options.baseline || a->options.save_baseline || a->options.log)
@@ -309,6 +316,7 @@ static error_t stress_option(int key, char *arg, struct argp_state *state)
 	case OPT_SIZE: o->size = number_take(state, "size", arg, SIZE_MIN, SIZE_MAX_TESTED); return 0;
 	case OPT_MEMORY: o->memory_share = number_take(state, "memory", arg, 1, 95) / 100.0; return 0;
 	case OPT_SEED: o->seed = number_take(state, "seed", arg, 0, UINT32_MAX); return 0;
+	case OPT_TRACE: a->trace = arg; return 0;
 	case OPT_CONFIRM: a->confirm = arg; return 0;
 	case OPT_QUICK: o->all.quick = true; return 0;
 	case OPT_FULL: a->full = true; return 0;
@@ -423,6 +431,8 @@ int cmd_stress(int argc, char **argv)
 		argc = confirm_line(&a.confirmation, argc, argv, words);
 		command_line_parse(&argp, &help, argc, words, 0, &a);
 	}
+	if (a.trace)
+		return trace_run(a.trace, argc, argv, a.options.json);
 	signals_take();
 	return test_run(&a, &result);
 }

@@ -154,13 +154,22 @@ static int operation(struct member *m, const struct nccl_case *c, const struct p
 	}
 }
 
+/* How many calls of NCCL an operation is: alltoall and sendrecv are made of Send and Recv. */
+static uint32_t calls_of(const struct member *m, const struct nccl_case *c)
+{
+	return c->collective == COLLECTIVE_alltoall ? 2 * (uint32_t)m->n : c->collective == COLLECTIVE_sendrecv ? 2 : 1;
+}
+
 static int operations(struct member *m, const struct nccl_case *c, const struct part *p, uint32_t n,
 		      struct wire_result *r)
 {
 	int error = 0;
 
-	for (uint32_t i = 0; i < n && !error; i++)
+	for (uint32_t i = 0; i < n && !error; i++) {
 		error = operation(m, c, p);
+		r->issued += error ? 0 : calls_of(m, c);
+	}
+	r->issued_bytes = r->issued * p->layout.count * p->type->bytes;
 	if (!error)
 		return 0;
 	r->status = CASE_FAILED;

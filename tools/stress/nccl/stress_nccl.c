@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tools/stress/nccl/member.h"
 #include "tools/stress/nccl/nccl_hunt.h"
 #include "tools/stress/nccl/nccl_run.h"
 #include "tools/stress/run.h"
@@ -333,6 +334,19 @@ static int test_run(struct nccl_run *run, const struct baseline *baseline, struc
 	return status;
 }
 
+/* For --trace, which compares it with the recording: a line a collective. */
+static void issued_write(const struct coordinator *c, const char *path)
+{
+	FILE *f = fopen(path, "we");
+
+	for (int i = 0; i < N_COLLECTIVES && f; i++)
+		if (c->issued[i].calls)
+			fprintf(f, "%s %llu %llu\n", collectives[i].name, (unsigned long long)c->issued[i].calls,
+				(unsigned long long)c->issued[i].bytes);
+	if (f)
+		fclose(f);
+}
+
 static void run_free(struct nccl_run *run)
 {
 	for (int i = 0; i < run->n_groups; i++)
@@ -374,6 +388,8 @@ int stress_nccl(const struct stress_options *options, enum report_mode mode, str
 		status = test_run(run, baseline, result);
 	if (options->save_baseline && run->c.n && status != STRESS_USAGE)
 		status = nccl_baseline_save(run, status, result->why);
+	if (getenv(ISSUED_VARIABLE))
+		issued_write(&run->c, getenv(ISSUED_VARIABLE));
 	coordinator_close(&run->c, status);
 	baseline_free(baseline);
 	run_free(run);

@@ -141,6 +141,14 @@ static void group_results(struct coordinator *c, struct trial_group *g, uint64_t
 		!c->stopped && (g->status == CASE_DONE || g->status == CASE_UNSUPPORTED || g->status == CASE_NO_MEMORY);
 }
 
+static void issued_add(struct coordinator *c, const struct trial_group *g, const struct nccl_case *of)
+{
+	for (int i = 0; i < g->n; i++) {
+		c->issued[of->collective].calls += c->ranks[g->ranks[i]].last.issued;
+		c->issued[of->collective].bytes += c->ranks[g->ranks[i]].last.issued_bytes;
+	}
+}
+
 void trial_case(struct coordinator *c, struct trial_group *groups, int n, const struct nccl_case *of)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + 2 * of->limit_ns + NCCL_GRACE_NS;
@@ -158,8 +166,10 @@ void trial_case(struct coordinator *c, struct trial_group *groups, int n, const 
 		group_send(c, &groups[i], WIRE_CASE, &mine, sizeof(mine));
 	}
 	for (int i = 0; i < n && !c->stopped; i++)
-		if (groups[i].joined)
+		if (groups[i].joined) {
 			group_results(c, &groups[i], deadline_ns);
+			issued_add(c, &groups[i], of);
+		}
 }
 
 /* A communicator in which something went wrong may not end in order, so its ranks start anew. */

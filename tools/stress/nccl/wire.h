@@ -58,6 +58,7 @@ struct wire_result {
 	uint32_t n_kept;
 	double seconds; /* of one operation */
 	uint64_t wrong, checked;
+	uint64_t issued, issued_bytes; /* calls of NCCL */
 	struct {
 		uint64_t index, want, got;
 	} kept[WRONG_KEPT];
