@@ -77,13 +77,25 @@ def healthy():
     job.check([v["passed"] for v in by["verdict"]] == [True] * 3 and not err, f"{by['verdict']} {err}")
     status, by, _ = nccl(2, *QUICK, "--types", "fp32", "--bytes", "8-64K:16")
     expect("2 healthy, small sizes", status, by, 0)
+    scaling()
+
+
+def scaling():
+    """Time of 2 ms and bytes by 150 GB/s: on a line, the largest size is the best, and single ones may be slower."""
+    status, by, _ = nccl(2, "--iterations", "6", "--types", "fp32", "--place", "out", "--collectives", "all_reduce",
+                         "--bytes", "64K-16M:16", SIM_NCCL_GBPS="1")
+    expect("scaling", status, by, 0)
+    rows = by["scaling"]
+    job.check([r["bytes"] for r in rows] == [1 << 16, 1 << 20, 1 << 24], f"{rows}")
+    job.check(all(0.9 < r["linearity"] < 1.1 and r["us_p99"] > 0.9 * r["us"] for r in rows), f"{rows}")
+    job.check(rows[-1]["efficiency"] == 1 and rows[0]["efficiency"] < rows[1]["efficiency"] < 1, f"{rows}")
 
 
 def wrong():
     """10 of 10: its own result, a partial sum that all get, or what it hands on."""
     for i in range(10):
         n = draw.randrange(3, 7)
-        gpu, how, every = draw.randrange(n), ("own", "reduce", "forward")[i % 3], draw.choice(["", ":1", ":2"])
+        gpu, how, every = draw.randrange(n), ("own", "reduce", "forward")[i % 3], draw.choice(["", ":1", ":3"])
         setting = f"{gpu}:{how}:{draw.randrange(16384)}{every}"
         status, by, _ = nccl(n, *ONE, SIM_NCCL_WRONG=setting)
         expect(f"{setting} of {n}", status, by, 1, [gpu], "corruption")

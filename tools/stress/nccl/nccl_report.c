@@ -119,6 +119,7 @@ static void end_json(const struct nccl_run *run, int status, const char *partial
 	cJSON *line;
 
 	rates_json(run);
+	nccl_scaling_report(run);
 	for (int i = 0; i < run->c.n; i++) {
 		line = json_line_begin("verdict");
 		subject_add(line, &run->c, i);
@@ -241,6 +242,7 @@ void nccl_report_end(const struct nccl_run *run, int status, const char *partial
 		end_json(run, status, partial);
 		return;
 	}
+	nccl_scaling_report(run);
 	printf("\n");
 	for (int i = 0; i < run->n_rates; i++)
 		judged |= run->rates[i].judged.judged;

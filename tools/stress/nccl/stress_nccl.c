@@ -151,6 +151,8 @@ static void rate_keep(struct nccl_run *run, int group, const struct nccl_case *o
 		rate = &run->rates[run->n_rates++];
 		*rate = (struct nccl_rate){ .group = group, .of = *of };
 	}
+	rate->bytes = g->bytes;
+	rate->p99 = g->p99 > rate->p99 ? g->p99 : rate->p99;
 	if (g->seconds > 0 && rate->n_values < (int)(sizeof(rate->values) / sizeof(rate->values[0])))
 		rate->values[rate->n_values++] =
 			g->bytes / g->seconds * 1e-9 * collective_bus_factor(of->collective, g->n);

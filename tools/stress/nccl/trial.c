@@ -45,7 +45,7 @@ static void group_reset(struct trial_group *g)
 	g->status = CASE_DONE;
 	g->at = -1;
 	g->text[0] = 0;
-	g->seconds = g->wrong = g->checked = g->n_wrong = 0;
+	g->seconds = g->p99 = g->wrong = g->checked = g->n_wrong = 0;
 }
 
 /* To all of a group. */
@@ -120,6 +120,7 @@ static void result_add(struct trial_group *g, int rank, const struct wire_result
 	if (r->status != CASE_DONE)
 		trouble(g, rank, r->status, r->text);
 	g->seconds += r->seconds / g->n;
+	g->p99 = r->p99 > g->p99 ? r->p99 : g->p99;
 	g->wrong += r->wrong;
 	g->checked += r->checked;
 	if (r->wrong && !g->n_wrong++ && g->status == CASE_DONE)

@@ -30,7 +30,7 @@ function scaling() {
   const rows = of("scaling");
   if (!rows.length) return null;
   return section("scaling", "Scaling over sizes", "Efficiency: of the best bus bandwidth of its kind. Linearity: " +
-    "time by what the latency of the smallest size and the best bandwidth give; above 1 it is worse than that.",
+    "time by what lies on the line from the smallest size to the largest; above 1 is slower.",
   table([{ name: "collective" }, { name: "type" }, { name: "size", num: true }, { name: "median", num: true },
     { name: "p99", num: true }, { name: "bus GB/s", num: true }, { name: "efficiency", num: true },
     { name: "linearity", num: true }],
