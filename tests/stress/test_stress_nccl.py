@@ -181,11 +181,11 @@ def bisect():
     statuses, by, _ = launched(24, 1, *ONE, "--bisect", SIM_NCCL_WRONG=f"{bad[0]}:own:7,{bad[1]}:reduce:3",
                                SIM_NCCL_SLOW=f"{bad[2]}:40", SIM_NCCL_LATENCY_US=3000)
     print(f"24 hosts, {bad} bad: {by['end'][0]['notes']}")
-    found = sorted((f["host"], f["kind"]) for f in by["fault"])
+    found = sorted((f["subject"]["host"], f["kind"]) for f in by["fault"])
     want = sorted((f"node{host}", kind) for host, kind in zip(bad, ("corruption", "corruption", "slow")))
     job.check(statuses == [1] * 24 and found == want, f"{found}, not {want}: {by['fault']}")
     statuses, by, _ = launched(9, 1, *ONE, "--bisect", "--limit", "1", SIM_NCCL_HANG="4:0")
-    job.check([(f["host"], f["kind"]) for f in by["fault"]] == [("node4", "stalled")], f"{by['fault']}")
+    job.check([(f["subject"]["host"], f["kind"]) for f in by["fault"]] == [("node4", "stalled")], f"{by['fault']}")
     statuses, by, _ = launched(9, 1, *ONE, "--bisect")
     expect("9 hosts, none bad", statuses[0], by, 0)
 
@@ -211,7 +211,7 @@ def namespaces():
     finally:
         with_hosts.close()
     by = by_type(outs[0][0])
-    found = [(f["host"], f["kind"]) for f in by.get("fault", [])]
+    found = [(f["subject"]["host"], f["kind"]) for f in by.get("fault", [])]
     print(f"{n} network namespaces, gpu{bad} bad: {found}")
     job.check([p.returncode for p in ps] == [1] * n and found == [(f"gpu{bad}", "corruption")], f"{found} {outs}")
 
