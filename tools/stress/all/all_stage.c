@@ -77,9 +77,19 @@ static void child_main(const struct all *all, const struct stage *stage, int fd)
 	exit(stress_run_test(stage->name, &options, REPORT_JSON, &result));
 }
 
+/* With --quick: its own time, or what those after it leave of the whole. */
+static uint64_t ask_at(const struct all *all, const struct stage *stage)
+{
+	uint64_t own_ns = clock_monotonic_ns() + stage->quick_s * SECOND_NS, left_ns = all->end_ns;
+
+	for (const struct stage *later = stage + 1; later < all->stages + all->n_stages; later++)
+		left_ns -= stress_find(later->name) ? later->quick_s * SECOND_NS : 0;
+	own_ns = own_ns > left_ns ? own_ns : left_ns;
+	return own_ns < all->end_ns ? own_ns : all->end_ns;
+}
+
 static int child_start(const struct all *all, const struct stage *stage, struct child *c)
 {
-	uint64_t now_ns = clock_monotonic_ns(), own_ns = now_ns + stage->quick_s * SECOND_NS;
 	int fds[2];
 
 	*c = (struct child){ .ask_ns = ~0ull, .kill_ns = ~0ull, .text = malloc(LINE_ROOM) };
@@ -92,7 +102,7 @@ static int child_start(const struct all *all, const struct stage *stage, struct 
 	close(fds[1]);
 	c->fd = fds[0];
 	if (all->options->all.quick)
-		c->ask_ns = own_ns < all->end_ns ? own_ns : all->end_ns;
+		c->ask_ns = ask_at(all, stage);
 	return c->pid < 0 ? -errno : 0;
 }
 

@@ -239,9 +239,8 @@ static int compare(const struct trace *t, int status)
 		bad |= is_bad(&t->calls[i]);
 	}
 	if (bad)
-		log_error(
-			"stress nccl: --trace: the recording does not have what the test issued: look at what ranktrace "
-			"record says of lost records, and give it a larger --ring-size");
+		log_error("stress nccl: --trace: the recording does not have what the test issued: fewer operations at "
+			  "a time (--iterations), or ranktrace record with a larger --ring-size around the test");
 	return bad && status == STRESS_PASSED ? STRESS_IMPOSSIBLE : status;
 }
 
@@ -262,9 +261,8 @@ int trace_run(const char *path, int argc, char **argv, bool json)
 	snprintf(t.issued, sizeof(t.issued), "%.*s.issued", (int)stem, path);
 	status = recorded_run(&t, argc, argv);
 	if (!issued_read(&t)) {
-		log_error(
-			"stress nccl: --trace: the test did not run to its end, what is above says why; a recording needs "
-			"root ('ranktrace doctor' says what of this host can be seen)");
+		log_error("stress nccl: --trace: the test did not run to its end, what is above says why; a recording "
+			  "needs root ('ranktrace doctor' says what of this host can be seen)");
 		return status == STRESS_PASSED || status < 0 ? STRESS_IMPOSSIBLE : status;
 	}
 	if (recorded_read(&t)) {
