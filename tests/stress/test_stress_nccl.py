@@ -221,6 +221,8 @@ def refused():
             ("one GPU", 3, 1, [], {}, ["no other GPU to communicate with"]),
             ("no library", 3, 2, ["--nccl", "/nowhere/libnccl.so"], {}, ["/nowhere/libnccl.so", "--nccl"]),
             ("no driver", 3, 2, [], dict(SIM_CUDA_FAIL="cuInit:error=100"), ["no GPU"]),
+            ("another major version", 3, 2, [], dict(SIM_NCCL_VERSION="30100"), ["version 30100", "--nccl"]),
+            ("an old driver", 3, 2, [], dict(SIM_CUDA_DRIVER_VERSION="10010"), ["440.33"]),
             ("a GPU that is not there", 2, 2, ["--gpus", "2"], {}, ["this host has 2"]),
             ("one host", 3, 2, ["--bisect"], {}, ["--bisect", "one"]),
             ("no memory", 3, 2, ["--bytes", "1G"], {}, ["nothing could be measured"]),

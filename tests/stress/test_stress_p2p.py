@@ -113,6 +113,11 @@ def refused():
     for what, code, n, env, args, words in (("one GPU", 3, 1, {}, [], "at least two"),
                                             ("no driver", 3, 2, dict(SIM_CUDA_FAIL="cuInit:error=100"), [], "no GPU"),
                                             ("no memory", 3, 2, {}, ["--bytes", "512M"], "smaller --bytes"),
+                                            ("an old driver", 3, 2, dict(SIM_CUDA_DRIVER_VERSION="10010"), [],
+                                             "440.33"),
+                                            ("no memory in the middle", 3, 2,
+                                             dict(SIM_CUDA_FAIL="cuMemAlloc_v2:after=3:error=2"), [],
+                                             "smaller --bytes"),
                                             ("gpu's option", 2, 2, {}, ["--only", "bf16"], "--only"),
                                             ("too small", 2, 2, {}, ["--bytes", "8"], "at least 65536"),
                                             ("a GPU that is not there", 2, 2, {}, ["--gpus", "5"], "this host has 2")):
