@@ -31,7 +31,8 @@ BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) $(PLACE) -I$(VMLI
 
 BPF_SRC := $(wildcard tracers/*/*.bpf.c)
 BPF_OBJ := $(BPF_SRC:%.bpf.c=$(O)/bpf/%.bpf.o)
-SKEL := $(foreach s,$(BPF_SRC),$(O)/gen/$(notdir $(s:%.bpf.c=%.skel.h))) $(O)/gen/gen_report.h
+SKEL := $(foreach s,$(BPF_SRC),$(O)/gen/$(notdir $(s:%.bpf.c=%.skel.h))) $(O)/gen/gen_report.h \
+	$(O)/gen/gen_stress.h
 SRC := $(shell find user tools/stress -name '*.c' | sort) $(filter-out %.bpf.c,$(wildcard tracers/*/*.c))
 PROTO := $(O)/gen/cluster.pb-c.c # messages between agents and hub: schemas/cluster.proto
 OBJ := $(SRC:%.c=$(O)/obj/%.o) $(O)/obj/gen/cluster.pb-c.o
@@ -95,15 +96,22 @@ $(O)/obj/%.o: %.c | $(SKEL) $(PROTO)
 $(O)/obj/tools/stress/kernels/kernels.o: tools/stress/kernels/stress.ptx
 $(O)/obj/release/tools/stress/kernels/kernels.o: tools/stress/kernels/stress.ptx
 
-# The page of a report: its script in one piece, and the hash by which the page allows that and no other.
+# A page: its script in one piece, and the hash by which the page allows that and no other. What begins with 1 in the
+# report's folder is of all pages.
 REPORT_JS := $(sort $(wildcard user/sink/report/page/*.js))
-$(O)/gen/gen_report.h: $(REPORT_JS) $(wildcard user/sink/report/page/*)
-	$(call say,PAGE,$@)
-	$(Q)mkdir -p $(@D) && cat $(REPORT_JS) > $(O)/gen/report.js
-	$(Q)hash=$$(sha256sum < $(O)/gen/report.js | cut -c1-64 | tr a-f A-F | basenc --base16 -d | base64 -w0) && \
-		printf '#define REPORT_SCRIPT "%s"\n#define REPORT_SCRIPT_SHA256 "sha256-%s"\n' \
-		'$(O)/gen/report.js' "$$hash" > $@
+STRESS_JS := $(sort $(wildcard user/sink/report/page/1*.js)) $(sort $(wildcard tools/stress/all/page/*.js))
+define page
+$(O)/gen/gen_$(1).h: $(2) $(3)
+	$$(call say,PAGE,$$@)
+	$$(Q)mkdir -p $$(@D) && cat $(2) > $(O)/gen/$(1).js
+	$$(Q)hash=$$$$(sha256sum < $(O)/gen/$(1).js | cut -c1-64 | tr a-f A-F | basenc --base16 -d | base64 -w0) && \
+		printf '#define $(4)_SCRIPT "%s"\n#define $(4)_SCRIPT_SHA256 "sha256-%s"\n' \
+		'$(O)/gen/$(1).js' "$$$$hash" > $$@
+endef
+$(eval $(call page,report,$(REPORT_JS),$(wildcard user/sink/report/page/*),REPORT))
+$(eval $(call page,stress,$(STRESS_JS),$(wildcard tools/stress/all/page/* user/sink/report/page/*),STRESS))
 $(O)/obj/user/sink/report/page.o: $(O)/gen/gen_report.h
+$(O)/obj/tools/stress/all/all_page.o: $(O)/gen/gen_stress.h
 
 $(O)/ranktrace: $(OBJ)
 	$(call say,LD,$@)

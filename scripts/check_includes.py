@@ -44,7 +44,8 @@ ALLOWED = {
                                   "user/detect/straggler"],
     "user/sink": ["schemas", "user", "user/base", "user/model"],
     "user/sink/perfetto": ["schemas", "user", "user/base", "user/model", "user/sink"],
-    "user/sink/report": ["schemas", "user", "user/base", "user/model", "user/sink"],
+    "user/base/html": ["user/base"],
+    "user/sink/report": ["schemas", "user", "user/base", "user/base/html", "user/model", "user/sink"],
     "user/recording": ["schemas", "user/base"],
     "user/pipeline": CONTRACTS + ["tracers/*", "user/model", "user/model/*", "user/detect", "user/sink",
                                   "user/recording"],
@@ -68,6 +69,10 @@ ALLOWED = {
     "tools/stress/lib": [],
     "tools/stress/kernels": [],
     "tools/stress/gpu": ["user/base", "tools/stress", "tools/stress/lib"],
+    "tools/stress/inventory": ["user/base", "tools/stress", "tools/stress/lib"],
+    "tools/stress/all": ["user/base", "user/base/html", "tools/stress", "tools/stress/nccl"],
+    "tools/stress/confirm": ["user", "user/base", "tools/stress", "tools/stress/lib"],
+    "tools/stress/trace": ["user/base", "tools/stress", "tools/stress/nccl"],
     "tools/stress/bisect": [],
     "tools/stress/p2p": ["user/base", "tools/stress", "tools/stress/lib"],
     "tools/stress/nccl": ["user/base", "tools/stress", "tools/stress/lib", "tools/stress/bisect"],
@@ -88,7 +93,7 @@ ALLOWED = {
 NOT_FOR = {"user/session": ["user/cmd", "user/autopsy"], "user/autopsy": ["user/cmd"],
            "user/top": ["user/cmd", "user/autopsy", "user/hub", "user/attach"],
            "user/hub": ["user/cmd", "user/session", "user/autopsy", "user/attach"]}
-SYSTEM = {"vmlinux.h", "gen_report.h", "uthash.h", "utarray.h", "utlist.h"}
+SYSTEM = {"vmlinux.h", "gen_report.h", "gen_stress.h", "uthash.h", "utarray.h", "utlist.h"}
 ROOM_MAX = 30
 
 

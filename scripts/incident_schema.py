@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills schemas/incident.schema.json from the tables of the code: kinds, severities and classes (user/finding.h),
 causes (user/cause.def), evidence with type, unit and help (user/evidence.def), types of subjects (user/subject.h),
-operations (user/event.c). All else in that file is written by hand, and kept.
+operations (user/event.c); and schemas/stress.schema.json: faults (tools/stress/faults.def), tests
+(tools/stress/tests.def). All else in these files is written by hand, and kept.
 
     scripts/incident_schema.py --write      after a row of a table, or the schema, was edited
     scripts/incident_schema.py --check      exit status 1, and what is missing: make check
@@ -14,6 +15,7 @@ import re
 import sys
 
 SCHEMA = "schemas/incident.schema.json"
+STRESS = "schemas/stress.schema.json"
 WIDTH = 120
 TYPES = {  # of evidence, as the JSON sink writes them: a number that is none (0 / 0) is null
     "NUMBER": {"type": ["number", "null"]},
@@ -96,6 +98,16 @@ def filled(schema):
     return schema
 
 
+def filled_stress(schema):
+    """The same of the lines of active tests."""
+    faults = rows(read("tools/stress/faults.def"), "FAULT")
+    of_fault = next(line for line in schema["oneOf"] if line["title"] == "fault")["properties"]
+    of_fault["kind"]["enum"] = [name for _, name, *_ in faults]
+    of_fault["severity"]["enum"] = sorted({severity.lower() for _, _, severity, _ in faults})
+    schema["$defs"]["test"]["enum"] = [name for _, name, _ in rows(read("tools/stress/tests.def"), "STRESS")]
+    return schema
+
+
 def dumped(value, indent=0, used=0):
     """JSON text: what fits in a line is on one."""
     one = json.dumps(value, ensure_ascii=False)
@@ -111,6 +123,11 @@ def dumped(value, indent=0, used=0):
 
 def names(schema):
     """What a reader may meet, to say what is missing."""
+    if "oneOf" in schema:
+        for line in schema["oneOf"]:
+            yield from (f"fault {name}" for name in line["properties"].get("kind", {}).get("enum", []))
+        yield from (f"test {name}" for name in schema["$defs"]["test"]["enum"])
+        return
     has = schema["properties"]
     for field in ("kind", "severity", "class", "cause", "op"):
         yield from (f"{field} {name}" for name in has[field].get("enum", []))
@@ -118,15 +135,15 @@ def names(schema):
     yield from (f"evidence {name}" for name in has["evidence"].get("properties", {}))
 
 
-def check(before, schema, text):
+def check(path, before, schema, text):
     if before == text:
         return 0
     old, new = set(names(json.loads(before))), set(names(schema))
     for which, list_of in (("is not in it", new - old), ("is in no table", old - new)):
         for name in sorted(list_of):
-            print(f"{SCHEMA}: {name} {which}")
+            print(f"{path}: {name} {which}")
     if old == new:
-        print(f"{SCHEMA}: not as the tables have it")
+        print(f"{path}: not as the tables have it")
     print("run scripts/incident_schema.py --write")
     return 1
 
@@ -138,14 +155,17 @@ def main():
     what.add_argument("--check", action="store_true")
     args = args.parse_args()
     os.chdir(os.environ.get("TREE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    before = read(SCHEMA)
-    schema = filled(json.loads(before))
-    text = dumped(schema) + "\n"
-    if args.check:
-        return check(before, schema, text)
-    with open(SCHEMA, "w", encoding="utf-8") as f:
-        f.write(text)
-    return 0
+    status = 0
+    for path, fill in ((SCHEMA, filled), (STRESS, filled_stress)):
+        before = read(path)
+        schema = fill(json.loads(before))
+        text = dumped(schema) + "\n"
+        if args.check:
+            status |= check(path, before, schema, text)
+        else:
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+    return status
 
 
 if __name__ == "__main__":

@@ -64,8 +64,27 @@ static const char *value_at(const char *at, const struct finding *f, char pid[12
 	return strncmp(at, "{file}", *ret_len = 6) ? NULL : file ? file : "its file";
 }
 
+/* The active test that would confirm it: "gpu --only memory"; NULL: none does. */
+static const char *test_of(const struct finding *f)
+{
+	static const struct {
+		const char *kind, *what, *test;
+	} rows[] = {
+#define CONFIRM(kind, what, on, test) { kind, what, test },
+#include "confirm.def"
+#undef CONFIRM
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (!strcmp(rows[i].kind, finding_kind_name(f->kind)) &&
+		    (!strcmp(rows[i].what, cause_name(f->cause)) || !strcmp(rows[i].what, hang_class_name(f->class))))
+			return rows[i].test;
+	return NULL;
+}
+
 void finding_remedy(const struct finding *f, char *to, size_t size)
 {
+	const char *test = test_of(f);
 	size_t len = 0, skip;
 	char pid[12];
 
@@ -78,4 +97,6 @@ void finding_remedy(const struct finding *f, char *to, size_t size)
 		len += n;
 	}
 	to[len] = 0;
+	if (test)
+		snprintf(to + len, size - len, "; to confirm it: ranktrace stress %s", test);
 }

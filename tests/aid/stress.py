@@ -68,3 +68,23 @@ class Gpus:
         for line in map(json.loads, p.stdout.splitlines()):
             by.setdefault(line["type"], []).append(line)
         return p.returncode, by, p.stderr
+
+
+QUICK = ["all", "--quick", "--size", "64", "--memory", "10", "--bytes", "1M", "--time", "1.5"]
+
+
+def stress(gpus, *args):
+    """Any test, as it is called."""
+    return subprocess.run([os.path.abspath(job.RANKTRACE), "stress", *map(str, args)], capture_output=True, text=True,
+                          timeout=120, env=gpus.env)
+
+
+def expect(what, p, code, *words, out=None):
+    """Its exit status, and what it has to say."""
+    text = p.stdout + p.stderr
+    print(f"{what}: exit {p.returncode}, {len(p.stdout.splitlines())} lines")
+    job.check(p.returncode == code, f"{what}: exit {p.returncode}, not {code}: {text}")
+    missing = [w for w in words if w not in text]
+    job.check(not missing, f"{what}: {missing} not in {text}")
+    if out is not None:
+        job.check(p.stdout == out, f"{what}: {p.stdout!r}")

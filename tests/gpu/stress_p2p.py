@@ -69,7 +69,7 @@ def matrix():
     for turn in range(2):
         status, out, err, s = stress(f"matrix-{turn}", "--json", "--force")
         by = [json.loads(x) for x in out.splitlines()]
-        row(f"exit {status}, {s:.0f} s", err.strip(), *(x["text"] for x in by if x["type"] == "fault"))
+        row(f"exit {status}, {s:.0f} s", err.strip(), *(x["summary"] for x in by if x["type"] == "fault"))
         for x in by:
             if x["type"] == "link":
                 ours.setdefault((x["measure"], x["from"], x["to"]), []).append(x["value"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of JSON Schema that schemas/incident.schema.json uses: faults(schema, value) yields a text each. A keyword
+"""The part of JSON Schema that schemas/incident.schema.json and schemas/stress.schema.json use: faults(schema, value) yields a text each. A keyword
 or a format that is not known here is a fault of the schema: none goes unchecked. (A library would be better; Debian's
 python3-jsonschema is there for Debian's python3 alone, and checks no date-time without another package.)"""
 import datetime
@@ -7,8 +7,20 @@ import re
 
 KNOWN = {"$schema", "$id", "$comment", "title", "description", "type", "enum", "const", "properties", "required",
          "additionalProperties", "items", "minItems", "maxItems", "minLength", "maxLength", "pattern", "format",
-         "minimum", "maximum"}
+         "minimum", "maximum", "oneOf", "$defs"}
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+
+
+def resolved(schema, defs=None):
+    """Without references: each is what $defs has of that name."""
+    defs = schema.get("$defs", {}) if defs is None else defs
+    if isinstance(schema, list):
+        return [resolved(one, defs) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return resolved(defs[schema["$ref"].removeprefix("#/$defs/")], defs)
+    return {key: resolved(part, defs) for key, part in schema.items() if key != "$defs"}
 
 
 def same(a, b):
@@ -70,6 +82,16 @@ def wrong_number(schema, value, path):
         yield f"{path}: {value} is out of range"
 
 
+def wrong_choice(choices, value, path):
+    """Exactly one fits; else what the nearest one lacks."""
+    found = [list(faults(one, value, path)) for one in choices]
+    fitting = sum(not one for one in found)
+    if fitting > 1:
+        yield f"{path}: fits {fitting} of the choices"
+    elif not fitting:
+        yield from min(found, key=lambda one: (any("is not" in f and ".type:" in f for f in one), len(one)))
+
+
 WRONG = {dict: wrong_object, list: wrong_array, str: wrong_string, (int, float): wrong_number}
 
 
@@ -80,6 +102,8 @@ def faults(schema, value, path="line"):
         yield f"{path}: the schema has format {schema['format']}, which is not known here"
     if "const" in schema and not same(value, schema["const"]):
         yield f"{path}: {value!r} is not {schema['const']!r}"
+    if "oneOf" in schema:
+        yield from wrong_choice(schema["oneOf"], value, path)
     names = schema.get("type", [])
     names = [names] if isinstance(names, str) else names
     if names and not any(is_type(value, name) for name in names):

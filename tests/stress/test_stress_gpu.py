@@ -17,7 +17,7 @@ def faults(by, *kinds):
 
 
 def expect(what, status, by, code, gpu=None, kind=None):
-    found = sorted({(f["gpu"], f["kind"]) for f in faults(by)})
+    found = sorted({(f["subject"]["gpu"], f["kind"]) for f in faults(by)})
     print(f"{what}: exit {status}, {found}")
     job.check(status == code, f"{what}: exit {status}, not {code}: {by.get('end')} {found}")
     if gpu is not None:
@@ -89,7 +89,8 @@ def rates():
 def lost():
     status, by, _ = Gpus(3, SIM_GPU_LOSE="1:400").lines("--only", "bf16,memory", "--time", "2")
     expect("lost in the middle", status, by, 1, 1, "lost")
-    job.check(all(r["measured"] for r in by["rate"] if r["gpu"] != 1), f"the others were not measured: {by['rate']}")
+    job.check(all(r["measured"] for r in by["rate"] if r["subject"]["gpu"] != 1),
+              f"the others were not measured: {by['rate']}")
     job.check([v["passed"] for v in by["verdict"]] == [True, False, True], f"{by['verdict']}")
     status, by, _ = Gpus(1, SIM_GPU_LOSE="0:20").lines(*ONE)
     expect("the only one lost at once", status, by, 1, 0, "lost")

@@ -52,7 +52,7 @@ def launched(n, per_host, *args, variables=None, **env):
 
 
 def expect(what, status, by, code, gpus=None, kind=None):
-    found = [(f.get("gpu"), f["kind"]) for f in by.get("fault", [])]
+    found = [(f["subject"].get("gpu"), f["kind"]) for f in by.get("fault", [])]
     print(f"{what}: exit {status}, {sorted(set(found), key=str)}")
     job.check(status == code, f"{what}: exit {status}, not {code}: {by.get('end')} {by.get('fault')}")
     if gpus is not None:
@@ -77,18 +77,30 @@ def healthy():
     job.check([v["passed"] for v in by["verdict"]] == [True] * 3 and not err, f"{by['verdict']} {err}")
     status, by, _ = nccl(2, *QUICK, "--types", "fp32", "--bytes", "8-64K:16")
     expect("2 healthy, small sizes", status, by, 0)
+    scaling()
+
+
+def scaling():
+    """Time of 2 ms and bytes by 150 GB/s: on a line, the largest size is the best, and single ones may be slower."""
+    status, by, _ = nccl(2, "--iterations", "6", "--types", "fp32", "--place", "out", "--collectives", "all_reduce",
+                         "--bytes", "64K-16M:16", SIM_NCCL_GBPS="1")
+    expect("scaling", status, by, 0)
+    rows = by["scaling"]
+    job.check([r["bytes"] for r in rows] == [1 << 16, 1 << 20, 1 << 24], f"{rows}")
+    job.check(all(0.9 < r["linearity"] < 1.1 and r["us_p99"] > 0.9 * r["us"] for r in rows), f"{rows}")
+    job.check(rows[-1]["efficiency"] == 1 and rows[0]["efficiency"] < rows[1]["efficiency"] < 1, f"{rows}")
 
 
 def wrong():
     """10 of 10: its own result, a partial sum that all get, or what it hands on."""
     for i in range(10):
         n = draw.randrange(3, 7)
-        gpu, how, every = draw.randrange(n), ("own", "reduce", "forward")[i % 3], draw.choice(["", ":1", ":2"])
+        gpu, how, every = draw.randrange(n), ("own", "reduce", "forward")[i % 3], draw.choice(["", ":1", ":3"])
         setting = f"{gpu}:{how}:{draw.randrange(16384)}{every}"
         status, by, _ = nccl(n, *ONE, SIM_NCCL_WRONG=setting)
         expect(f"{setting} of {n}", status, by, 1, [gpu], "corruption")
-        job.check("in place of 0x" in by["fault"][0]["text"] and "each of its" in by["fault"][0]["text"],
-                  by["fault"][0]["text"])
+        job.check("in place of 0x" in by["fault"][0]["summary"] and "each of its" in by["fault"][0]["summary"],
+                  by["fault"][0]["summary"])
     for collective in ("reduce_scatter", "reduce"):
         status, by, _ = nccl(4, *QUICK, "--collectives", collective, "--types", "bf16", SIM_NCCL_WRONG="2:reduce:9")
         expect(f"{collective}", status, by, 1, [2], "corruption")
@@ -158,10 +170,10 @@ def hosts():
     slow = dict(SIM_NCCL_SLOW="5:30", SIM_NCCL_LATENCY_US=3000)
     statuses, by, _ = launched(8, 2, *ONE, "--split", "inside", **slow)
     expect("a slow host", statuses[0], by, 1, [None], "slow")
-    job.check(all("host node2:" in f["text"] for f in by["fault"]) and statuses == [1] * 8, f"{by['fault']}")
+    job.check(all("host node2:" in f["summary"] for f in by["fault"]) and statuses == [1] * 8, f"{by['fault']}")
     statuses, by, _ = launched(8, 2, *ONE, "--split", "rails", variables={}, **slow)
     expect("two rails, one of them slow", statuses[0], by, 1, [None], "slow")
-    job.check("rail 1" in by["fault"][0]["text"], f"{by['fault']}")
+    job.check("rail 1" in by["fault"][0]["summary"], f"{by['fault']}")
 
 
 def bisect():
@@ -169,11 +181,11 @@ def bisect():
     statuses, by, _ = launched(24, 1, *ONE, "--bisect", SIM_NCCL_WRONG=f"{bad[0]}:own:7,{bad[1]}:reduce:3",
                                SIM_NCCL_SLOW=f"{bad[2]}:40", SIM_NCCL_LATENCY_US=3000)
     print(f"24 hosts, {bad} bad: {by['end'][0]['notes']}")
-    found = sorted((f["host"], f["kind"]) for f in by["fault"])
+    found = sorted((f["subject"]["host"], f["kind"]) for f in by["fault"])
     want = sorted((f"node{host}", kind) for host, kind in zip(bad, ("corruption", "corruption", "slow")))
     job.check(statuses == [1] * 24 and found == want, f"{found}, not {want}: {by['fault']}")
     statuses, by, _ = launched(9, 1, *ONE, "--bisect", "--limit", "1", SIM_NCCL_HANG="4:0")
-    job.check([(f["host"], f["kind"]) for f in by["fault"]] == [("node4", "stalled")], f"{by['fault']}")
+    job.check([(f["subject"]["host"], f["kind"]) for f in by["fault"]] == [("node4", "stalled")], f"{by['fault']}")
     statuses, by, _ = launched(9, 1, *ONE, "--bisect")
     expect("9 hosts, none bad", statuses[0], by, 0)
 
@@ -199,7 +211,7 @@ def namespaces():
     finally:
         with_hosts.close()
     by = by_type(outs[0][0])
-    found = [(f["host"], f["kind"]) for f in by.get("fault", [])]
+    found = [(f["subject"]["host"], f["kind"]) for f in by.get("fault", [])]
     print(f"{n} network namespaces, gpu{bad} bad: {found}")
     job.check([p.returncode for p in ps] == [1] * n and found == [(f"gpu{bad}", "corruption")], f"{found} {outs}")
 
@@ -209,6 +221,8 @@ def refused():
             ("one GPU", 3, 1, [], {}, ["no other GPU to communicate with"]),
             ("no library", 3, 2, ["--nccl", "/nowhere/libnccl.so"], {}, ["/nowhere/libnccl.so", "--nccl"]),
             ("no driver", 3, 2, [], dict(SIM_CUDA_FAIL="cuInit:error=100"), ["no GPU"]),
+            ("another major version", 3, 2, [], dict(SIM_NCCL_VERSION="30100"), ["version 30100", "--nccl"]),
+            ("an old driver", 3, 2, [], dict(SIM_CUDA_DRIVER_VERSION="10010"), ["440.33"]),
             ("a GPU that is not there", 2, 2, ["--gpus", "2"], {}, ["this host has 2"]),
             ("one host", 3, 2, ["--bisect"], {}, ["--bisect", "one"]),
             ("no memory", 3, 2, ["--bytes", "1G"], {}, ["nothing could be measured"]),

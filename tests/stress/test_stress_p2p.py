@@ -33,11 +33,11 @@ def expect(what, g, code, *words, gpus=None, args=()):
     """All faults have one of the words, and are of these GPUs."""
     status, by, err = p2p(g, *args)
     faults = by.get("fault", [])
-    print(f"{what}: exit {status}, {len(faults)} faults, {faults[0]['text'][:110] if faults else err.strip()[:110]}")
+    print(f"{what}: exit {status}, {len(faults)} faults, {faults[0]['summary'][:110] if faults else err.strip()[:110]}")
     job.check(status == code, f"{what}: exit {status}, not {code}: {faults} {err}")
-    job.check(all(any(w in f["text"] for w in words) for f in faults), f"{what}: {words} not in {faults}")
+    job.check(all(any(w in f["summary"] for w in words) for f in faults), f"{what}: {words} not in {faults}")
     if gpus is not None:
-        job.check({f["gpu"] for f in faults} <= set(gpus) and faults, f"{what}: {faults}, not of {gpus}")
+        job.check({f["subject"]["gpu"] for f in faults} <= set(gpus) and faults, f"{what}: {faults}, not of {gpus}")
     return by
 
 
@@ -65,7 +65,7 @@ def slow_pair():
         pair = (f"link GPU {a} to GPU {b},", f"link GPU {b} to GPU {a},")
         by = expect(f"{a} to {b} of {n} {percent} % slower", Gpus(n, SIM_P2P_SLOW=f"{a}-{b}:{percent}"), 1, *pair,
                     gpus=(a, b))
-        job.check(any("copy engine" in f["text"] and pair[0] in f["text"] for f in by["fault"]), f"{by['fault']}")
+        job.check(any("copy engine" in f["summary"] and pair[0] in f["summary"] for f in by["fault"]), f"{by['fault']}")
     every = ",".join(f"2-{i}:60,{i}-2:60" for i in (0, 1, 3))
     expect("all links of GPU 2", Gpus(4, SIM_P2P_SLOW=every), 1, "all its links", gpus=[2])
     expect("5 % slower", Gpus(4, SIM_P2P_SLOW="0-1:4"), 0)
@@ -75,7 +75,7 @@ def wrong_data():
     a, b = draw.sample(range(3), 2)
     by = expect(f"wrong from {a} to {b}", Gpus(3, SIM_P2P_WRONG=f"{a}-{b}"), 1, f"link GPU {a} to GPU {b},", gpus=[b])
     job.check({f["kind"] for f in by["fault"]} == {"corruption"}, f"{by['fault']}")
-    job.check({m for f in by["fault"] for m in ("copy engine", "multiprocessors") if m in f["text"]} ==
+    job.check({m for f in by["fault"] for m in ("copy engine", "multiprocessors") if m in f["summary"]} ==
               {"copy engine", "multiprocessors"}, f"{by['fault']}")
 
 
@@ -91,10 +91,33 @@ def links():
     expect("lost", Gpus(3, SIM_GPU_LOSE="1:60"), 1, "out of the test", gpus=[1])
 
 
+def baseline():
+    """Three links alike: what they did before is what they are held to; and rounds for as long as --time says."""
+    g = Gpus(3)
+    path = f"{g.dir}/links"
+    begin = time.monotonic()
+    by = expect("a baseline of rounds", g, 0, args=("--save-baseline", path, "--time", "2"))
+    job.check(time.monotonic() - begin >= 2 and len(by["link"]) == 5 * 6, f"{time.monotonic() - begin:.1f} s")
+    by = expect("held", g, 0, args=("--baseline", path, "--force"))
+    job.check(all("own baseline" in x["rule"] for x in by["link"] + by["host_link"]), f"{by['link'][0]}")
+    job.check(not by["end"][0]["notes"], f"{by['end']}")
+    every = ",".join(f"{a}-{b}:40" for a in range(3) for b in range(3) if a != b)
+    by = expect("all links slower alike", Gpus(3, SIM_P2P_SLOW=every), 1, "all its links", "link GPU",
+                args=("--baseline", path))
+    job.check(all("own baseline" in f["rule"] for f in by["fault"]), f"{by['fault']}")
+    by = expect("other sizes", g, 0, args=("--baseline", path, "--force", "--bytes", "2M"))
+    job.check("the baseline has no" in by["end"][0]["notes"][0], f"{by['end']}")
+
+
 def refused():
     for what, code, n, env, args, words in (("one GPU", 3, 1, {}, [], "at least two"),
                                             ("no driver", 3, 2, dict(SIM_CUDA_FAIL="cuInit:error=100"), [], "no GPU"),
                                             ("no memory", 3, 2, {}, ["--bytes", "512M"], "smaller --bytes"),
+                                            ("an old driver", 3, 2, dict(SIM_CUDA_DRIVER_VERSION="10010"), [],
+                                             "440.33"),
+                                            ("no memory in the middle", 3, 2,
+                                             dict(SIM_CUDA_FAIL="cuMemAlloc_v2:after=3:error=2"), [],
+                                             "smaller --bytes"),
                                             ("gpu's option", 2, 2, {}, ["--only", "bf16"], "--only"),
                                             ("too small", 2, 2, {}, ["--bytes", "8"], "at least 65536"),
                                             ("a GPU that is not there", 2, 2, {}, ["--gpus", "5"], "this host has 2")):
@@ -116,5 +139,5 @@ def refused():
               out + err)
 
 
-for case in (healthy, slow_pair, wrong_data, links, refused):
+for case in (healthy, slow_pair, wrong_data, links, baseline, refused):
     case()

@@ -96,7 +96,7 @@ def baseline():
     expect("held", g.run(*ONE, "--force", "--baseline", path), 0)
     g.env["SIM_GEMM_NS"] = "1120000"
     status, by, _ = g.lines(*ONE, "--force", "--baseline", path)
-    job.check(status == 1 and all("own baseline" in f["text"] for f in by["fault"]) and len(by["fault"]) == 2,
+    job.check(status == 1 and all("own baseline" in f["summary"] for f in by["fault"]) and len(by["fault"]) == 2,
               f"12 % slower than the baseline, both: exit {status}, {by.get('fault')}")
     bad = Gpus(2, SIM_GEMM_FLIP="1:5:7:0").run(*ONE, "--save-baseline", f"{g.dir}/bad")
     job.check(bad.returncode == 1 and not os.path.exists(f"{g.dir}/bad"), "a baseline of a bad GPU was written")

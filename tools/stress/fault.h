@@ -5,37 +5,29 @@
 #ifndef STRESS_FAULT_H
 #define STRESS_FAULT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum fault_kind {
-#define FAULT_KIND(id, name) FAULT_##id,
-#define FAULT_KINDS(X) \
-	X(CORRUPT, "corruption") /* a result differs from what the others, or its own repeats, agree on */ \
-	X(DISPUTED, "disputed")  /* results differ and nothing says whose are wrong */ \
-	X(CHECKSUM, "checksum")  /* a row's sum is farther off than rounding explains */ \
-	X(MEMORY, "memory")      /* memory under test did not keep a pattern */ \
-	X(LOST, "lost")          /* the device, or a call about it, failed in the middle */ \
-	X(STALLED, "stalled")    /* work on the device does not end */ \
-	X(XID, "xid") \
-	X(ECC, "ecc") \
-	X(ROWS, "remapped_rows") \
-	X(THROTTLED, "throttled") \
-	X(SLOW, "slow") \
-	X(TREND, "trend") \
-	X(LINK, "link")            /* a link of the device is narrower, slower or fewer than it should be */ \
-	X(PORT, "port")            /* of a network: it is down, or not set as the others of its kind */ \
-	X(LOSS, "packet_loss")     /* packets of a port are lost or arrive broken */ \
-	X(MISSING, "not_measured") /* a missing measurement fails */
-	FAULT_KINDS(FAULT_KIND)
-#undef FAULT_KIND
-		N_FAULT_KINDS
+#define FAULT(id, name, severity, remedy) FAULT_##id,
+#include "tools/stress/faults.def"
+#undef FAULT
+	N_FAULT_KINDS
+};
+
+/* How a measurement is judged: by which row, and what came out. */
+#define JUDGE_RULE 160
+struct judgement {
+	bool measured, judged, failed;
+	double value, bound;
+	char rule[JUDGE_RULE];
 };
 
 #define FAULT_TEXT 400
 
 struct fault {
 	enum fault_kind kind;
-	int gpu;     /* index in the run */
+	int gpu;     /* index in the run; -1: none, the fault is the host's */
 	int measure; /* enum number_id, MEASURE_MEMORY; -1: none */
 	double at_s; /* since the start of the run */
 	char text[FAULT_TEXT];
@@ -43,9 +35,14 @@ struct fault {
 	 * many rows and columns the pattern comes again (0: no period). */
 	uint32_t row, column, elements, row_period, column_period;
 	uint64_t bits;
-	uint64_t address; /* FAULT_MEMORY */
+	uint64_t address;      /* FAULT_MEMORY */
+	int to;                /* of a link: 1 + index of the GPU at its other end; 0: none */
+	struct judgement held; /* FAULT_SLOW, FAULT_LINK: what it was held to, and by which row */
+	const char *unit;      /* of that; NULL: none */
 };
 
 const char *fault_kind_name(enum fault_kind kind);
+const char *fault_severity(enum fault_kind kind); /* "critical", "warning" */
+const char *fault_remedy(enum fault_kind kind);
 
 #endif

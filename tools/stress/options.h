@@ -50,11 +50,19 @@ struct rdma_options {
 	uint64_t time_ns, limit_ns; /* of a bandwidth or rate; without progress, or until a host is here */
 };
 
+/* Of `stress all`. */
+struct all_options {
+	bool quick, quiet;
+	bool timed, sized;        /* --time, --bytes were given: they hold for its tests */
+	const char *html, *lines; /* files to write; NULL: none */
+};
+
 struct stress_options {
 	uint64_t time_ns;
 	uint32_t size;     /* of the matrices: M = N = K */
 	uint32_t measures; /* bit i: enum number_id, MEASURE_MEMORY */
 	uint64_t gpus;     /* bit i: CUDA ordinal; 0: all */
+	const char *gpu;   /* UUID or PCI address of the only one; NULL: as `gpus` says */
 	double memory_share;
 	bool force, json, self_test;
 	int self_tests; /* of each kind and GPU */
@@ -66,6 +74,7 @@ struct stress_options {
 	uint64_t p2p_bytes; /* of a copy of `stress p2p`; 0: its own */
 	struct nccl_options nccl;
 	struct rdma_options rdma;
+	struct all_options all;
 };
 
 #define STRESS_DEFAULTS \

@@ -143,7 +143,7 @@ static void rate_print(const struct stress_gpu *gpu, int measure)
 	}
 	printf("  GPU %-3d %-7s %8.4g %-8s", gpu->ordinal, measure_name(measure), j->value, measure_unit(measure));
 	if (j->judged)
-		printf("%s %.4g: %s", j->failed ? "FAILED, less than" : "at least", j->floor, j->rule);
+		printf("%s %.4g: %s", j->failed ? "FAILED, less than" : "at least", j->bound, j->rule);
 	else
 		printf("no threshold: there is no other GPU, baseline or row of the table");
 	if (measure < N_NUMBERS)

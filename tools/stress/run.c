@@ -19,15 +19,29 @@
 
 volatile sig_atomic_t run_signal;
 
+#define CRITICAL "critical"
+#define WARNING "warning"
+static const struct {
+	const char *name, *severity, *remedy;
+} kinds[] = {
+#define FAULT(id, name, severity, remedy) { name, severity, remedy },
+#include "tools/stress/faults.def"
+#undef FAULT
+};
+
 const char *fault_kind_name(enum fault_kind kind)
 {
-	static const char *const names[] = {
-#define FAULT_KIND(id, name) name,
-		FAULT_KINDS(FAULT_KIND)
-#undef FAULT_KIND
-	};
+	return kinds[kind].name;
+}
 
-	return names[kind];
+const char *fault_severity(enum fault_kind kind)
+{
+	return kinds[kind].severity;
+}
+
+const char *fault_remedy(enum fault_kind kind)
+{
+	return kinds[kind].remedy;
 }
 
 double run_elapsed_s(const struct stress_run *run)

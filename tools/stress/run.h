@@ -43,14 +43,6 @@ struct health {
 	int64_t ecc_corrected_begin, ecc_uncorrected_begin, rows_pending_begin, rows_failed_begin;
 };
 
-/* How a measurement is judged: by which row, and what came out. */
-#define JUDGE_RULE 160
-struct judgement {
-	bool measured, judged, failed;
-	double value, floor;
-	char rule[JUDGE_RULE];
-};
-
 struct stress_gpu {
 	struct stress_run *run;
 	int index, ordinal, device, class; /* class: GPUs that are alike, the index of its first one */

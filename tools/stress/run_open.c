@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,6 +15,8 @@
 #include "tools/stress/run.h"
 
 #define BUSY_PERCENT 5
+#define CALM_NS 3000000000ull
+#define CALM_POLL_NS 200000000
 #define FREE_SHARE_MIN 0.9
 #define LOG_BYTES 1024
 #define PROCESSES_MAX 64
@@ -81,12 +84,32 @@ static int gpu_identify(struct stress_gpu *gpu, char why[LIBRARY_WHY])
 	return STRESS_PASSED;
 }
 
+/* NVML's is of the last second, in which a test before this one may have ended: so it is asked for again for a while.
+ */
+static int gpu_works(struct stress_gpu *gpu, char cause[160])
+{
+	uint64_t end_ns = clock_monotonic_ns() + CALM_NS;
+	struct nvml_utilization rates = { 0 };
+	int error;
+
+	do {
+		error = gpu->run->nvml.utilization(gpu->nvml, &rates);
+		if (error == NVML_ERROR_NOT_SUPPORTED) /* a MIG device: it has no utilization, but processes */
+			return 0;
+		if (!error && rates.gpu <= BUSY_PERCENT)
+			return 0;
+		nanosleep(&(struct timespec){ .tv_nsec = CALM_POLL_NS }, NULL);
+	} while (!error && clock_monotonic_ns() < end_ns);
+	snprintf(cause, 160, error ? "NVML cannot say how busy it is (error %d)" : "it is busy for %d %% of the time",
+		 error ? error : (int)rates.gpu);
+	return -EBUSY;
+}
+
 /* Others' processes and work. Nothing of ours runs there yet. */
 static int gpu_busy(struct stress_gpu *gpu, char cause[160])
 {
 	const struct nvml *nvml = &gpu->run->nvml;
 	struct nvml_process list[PROCESSES_MAX];
-	struct nvml_utilization rates = { 0 };
 	unsigned int n = PROCESSES_MAX;
 	int error = nvml->processes(gpu->nvml, &n, list), others = 0;
 
@@ -97,16 +120,7 @@ static int gpu_busy(struct stress_gpu *gpu, char cause[160])
 			snprintf(cause, 160, "process %u and %u others have a context on it", list[i].pid, n - 1);
 	if (error)
 		snprintf(cause, 160, "NVML cannot say who uses it (error %d)", error);
-	if (error || others)
-		return -EBUSY;
-	error = nvml->utilization(gpu->nvml, &rates);
-	if (!error && rates.gpu <= BUSY_PERCENT)
-		return 0;
-	if (error == NVML_ERROR_NOT_SUPPORTED) /* a MIG device: it has no utilization, but processes */
-		return 0;
-	snprintf(cause, 160, error ? "NVML cannot say how busy it is (error %d)" : "it is busy for %d %% of the time",
-		 error ? error : (int)rates.gpu);
-	return -EBUSY;
+	return error || others ? -EBUSY : gpu_works(gpu, cause);
 }
 
 static int gpu_refuse_busy(struct stress_gpu *gpu, char why[LIBRARY_WHY])
@@ -185,6 +199,14 @@ static void classes_find(struct stress_run *run)
 				run->gpus[i].class = j;
 }
 
+/* By UUID or PCI address; NVML and the kernel write the domain with eight digits or four. */
+static bool is_named(const struct stress_gpu *gpu, const char *name)
+{
+	const char *bus = name ? strchr(name, ':') : NULL, *own = strchr(gpu->pci, ':');
+
+	return !name || !strcasecmp(name, gpu->uuid) || (bus && own && !strcasecmp(bus, own));
+}
+
 static int gpus_choose(struct stress_run *run, char why[LIBRARY_WHY])
 {
 	uint64_t wanted = run->options->gpus;
@@ -205,10 +227,15 @@ static int gpus_choose(struct stress_run *run, char why[LIBRARY_WHY])
 			continue;
 		*gpu = (struct stress_gpu){ .run = run, .index = run->n_gpus, .ordinal = i };
 		status = gpu_identify(gpu, why);
+		if (!status && !is_named(gpu, run->options->gpu))
+			continue;
 		status = status ? status : gpu_refuse_busy(gpu, why);
 		run->n_gpus += !status;
 	}
-	return status;
+	if (status || run->n_gpus)
+		return status;
+	snprintf(why, LIBRARY_WHY, "--gpus: no GPU of this host is %.96s: nvidia-smi -L lists them", run->options->gpu);
+	return STRESS_USAGE;
 }
 
 int run_open(struct stress_run *run, const struct stress_options *options, char why[LIBRARY_WHY])

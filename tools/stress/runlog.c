@@ -42,11 +42,9 @@ void runlog_window(struct runlog *log, const struct stress_run *run, int measure
 		if (gpu->windows[measure] == log->windows_logged[i][measure] || !s->n)
 			continue;
 		log->windows_logged[i][measure] = gpu->windows[measure];
-		line = cJSON_CreateObject();
-		cJSON_AddStringToObject(line, "type", "measured");
+		line = json_line_begin("measured");
+		json_subject_gpu(line, gpu);
 		cJSON_AddNumberToObject(line, "elapsed_s", run_elapsed_s(run));
-		cJSON_AddNumberToObject(line, "gpu", gpu->ordinal);
-		cJSON_AddStringToObject(line, "uuid", gpu->uuid);
 		cJSON_AddStringToObject(line, "measure", measure_name(measure));
 		cJSON_AddNumberToObject(line, "value", s->values[s->n - 1]);
 		cJSON_AddStringToObject(line, "unit", measure_unit(measure));
@@ -91,8 +89,10 @@ static double number_of(const cJSON *line, const char *key)
 
 static struct stress_gpu *gpu_of(struct stress_run *run, const cJSON *line)
 {
+	const char *uuid = text_of(cJSON_GetObjectItemCaseSensitive(line, "subject"), "uuid");
+
 	for (int i = 0; i < run->n_gpus; i++)
-		if (!strcmp(run->gpus[i].uuid, text_of(line, "uuid")))
+		if (!strcmp(run->gpus[i].uuid, uuid))
 			return &run->gpus[i];
 	return NULL;
 }
@@ -105,7 +105,7 @@ static void fault_resume(struct stress_run *run, struct stress_gpu *gpu, const c
 		if (!strcmp(fault_kind_name(kind), text_of(line, "kind")))
 			fault.kind = kind;
 	fault.at_s = number_of(line, "elapsed_s");
-	snprintf(fault.text, sizeof(fault.text), "%s", text_of(line, "text"));
+	snprintf(fault.text, sizeof(fault.text), "%s", text_of(line, "summary"));
 	gpu->n_faults++;
 	run->n_faults_all++;
 	if (run->n_faults < RUN_FAULTS_MAX)

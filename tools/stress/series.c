@@ -68,3 +68,14 @@ double values_median(const double *values, int n)
 		series_add(&s, values[i]);
 	return series_median(&s);
 }
+
+double values_quantile(const double *values, int n, double share)
+{
+	struct series s = { 0 };
+	int at = (int)ceil(share * n) - 1;
+
+	for (int i = 0; i < n; i++)
+		series_add(&s, values[i]);
+	qsort(s.values, s.n, sizeof(s.values[0]), by_size);
+	return n > 0 ? s.values[at < 0 ? 0 : at] : NAN;
+}

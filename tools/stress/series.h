@@ -21,5 +21,7 @@ double series_median(const struct series *s); /* NAN: empty */
 /* Median of the last third against the first's, -0.1: a tenth less. false: too few. */
 bool series_trend(const struct series *s, double *change);
 double values_median(const double *values, int n);
+/* The value that a share of all are not above: 0.99. NAN: none. */
+double values_quantile(const double *values, int n, double share);
 
 #endif

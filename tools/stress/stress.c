@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "tools/stress/report_json.h"
+
 static const struct {
 	const char *name;
 	stress_test *run;
@@ -14,6 +16,18 @@ static const struct {
 #include "tools/stress/tests.def"
 #undef STRESS
 };
+
+int stress_run_test(const char *name, const struct stress_options *options, enum report_mode mode,
+		    struct stress_result *result)
+{
+	int status;
+
+	json_lines_of(name);
+	status = stress_find(name)(options, mode, result);
+	if (result->why[0] && mode == REPORT_JSON)
+		json_refused(status, result->why);
+	return status;
+}
 
 stress_test *stress_find(const char *name)
 {

@@ -29,7 +29,11 @@ typedef int stress_test(const struct stress_options *options, enum report_mode m
 
 /* NULL: no test has that name. */
 stress_test *stress_find(const char *name);
-/* selftest.c: `stress gpu --self-test`: faults on purpose on each GPU, each of which has to be found where it is. */
+/* Runs the one of that name, which is there; in JSON the reason of a refusal is a line, too. */
+int stress_run_test(const char *name, const struct stress_options *options, enum report_mode mode,
+		    struct stress_result *result);
+/* gpu/selftest.c: `stress gpu --self-test`: faults on purpose on each GPU, each of which has to be found where it is.
+ */
 int stress_self_test(const struct stress_options *options, struct stress_result *result);
 
 #endif

@@ -29,16 +29,39 @@ const struct threshold *threshold_find(const char *device, const char *measure, 
 	return NULL;
 }
 
-void judgement_hold(struct judgement *j, double least, const char *rule)
+void judgement_hold(struct judgement *j, enum better better, double bound, const char *rule)
 {
-	bool failed = !(j->value >= least);
+	bool failed = better == BETTER_LESS ? !(j->value <= bound) : !(j->value >= bound);
 
 	if (j->failed || (j->judged && !failed))
 		return;
 	j->judged = true;
 	j->failed = failed;
-	j->floor = least;
+	j->bound = bound;
 	snprintf(j->rule, sizeof(j->rule), "%s", rule);
+}
+
+void judgement_hold_near(struct judgement *j, enum better better, double of, const char *whose)
+{
+	double share = better == BETTER_LESS ? 1 + THRESHOLD_LATENCY : 1 - THRESHOLD_TOLERANCE;
+	char rule[JUDGE_RULE];
+
+	snprintf(rule, sizeof(rule), "%.0f %% of the %s, %.4g", 100 * share, whose, of);
+	judgement_hold(j, better, of * share, rule);
+}
+
+bool judgement_hold_own(struct judgement *j, enum better better, const struct baseline *baseline,
+			const struct baseline_line *of)
+{
+	const char *date = "";
+	double own = baseline_find(baseline, of->uuid, of->device, of->measure, of->size, &date);
+	char whose[48];
+
+	if (isnan(own))
+		return false;
+	snprintf(whose, sizeof(whose), "own baseline of %s", date);
+	judgement_hold_near(j, better, own, whose);
+	return true;
 }
 
 /* Rates of matrices of one size say nothing of another. */
@@ -49,24 +72,18 @@ static uint32_t size_of(const struct stress_gpu *gpu, int measure)
 
 static void hold_baseline(struct stress_run *run, struct stress_gpu *gpu, int measure, const struct baseline *baseline)
 {
-	struct judgement *j = &gpu->judged[measure];
-	const char *date = "";
-	double own = baseline_find(baseline, gpu->uuid, gpu->name, measure_name(measure), size_of(gpu, measure), &date);
-	char rule[JUDGE_RULE];
+	const struct baseline_line of = {
+		.uuid = gpu->uuid, .device = gpu->name, .measure = measure_name(measure), .size = size_of(gpu, measure)
+	};
 
-	if (isnan(own)) {
+	if (!judgement_hold_own(&gpu->judged[measure], BETTER_MORE, baseline, &of))
 		run_note(run, "%s: the baseline has no %s of this --size", gpu->name, measure_name(measure));
-		return;
-	}
-	snprintf(rule, sizeof(rule), "%.0f %% of the own baseline of %s, %.4g", 100 * (1 - THRESHOLD_TOLERANCE), date,
-		 own);
-	judgement_hold(j, own * (1 - THRESHOLD_TOLERANCE), rule);
 }
 
 static void hold_others(struct stress_run *run, struct stress_gpu *gpu, int measure)
 {
-	double others[STRESS_GPUS_MAX], median;
-	char rule[JUDGE_RULE];
+	double others[STRESS_GPUS_MAX];
+	char whose[64];
 	int n = 0;
 
 	for (int i = 0; i < run->n_gpus; i++)
@@ -74,10 +91,8 @@ static void hold_others(struct stress_run *run, struct stress_gpu *gpu, int meas
 			others[n++] = run->gpus[i].judged[measure].value;
 	if (!n)
 		return;
-	median = values_median(others, n);
-	snprintf(rule, sizeof(rule), "%.0f %% of the median of the node's %d other%s, %.4g",
-		 100 * (1 - THRESHOLD_TOLERANCE), n, n > 1 ? "s" : "", median);
-	judgement_hold(&gpu->judged[measure], median * (1 - THRESHOLD_TOLERANCE), rule);
+	snprintf(whose, sizeof(whose), "median of the node's %d other%s", n, n > 1 ? "s" : "");
+	judgement_hold_near(&gpu->judged[measure], BETTER_MORE, values_median(others, n), whose);
 }
 
 static void hold_table(struct stress_gpu *gpu, int measure)
@@ -89,16 +104,18 @@ static void hold_table(struct stress_gpu *gpu, int measure)
 	if (!row)
 		return;
 	snprintf(rule, sizeof(rule), "table, %s: %s, %s", row->device, row->source, row->date);
-	judgement_hold(&gpu->judged[measure], row->least, rule);
+	judgement_hold(&gpu->judged[measure], BETTER_MORE, row->least, rule);
 }
 
 static void judged_fault(struct stress_gpu *gpu, int measure)
 {
 	const struct judgement *j = &gpu->judged[measure];
-	struct fault fault = { .kind = FAULT_SLOW, .gpu = gpu->index, .measure = measure };
+	struct fault fault = {
+		.kind = FAULT_SLOW, .gpu = gpu->index, .measure = measure, .held = *j, .unit = measure_unit(measure)
+	};
 
 	snprintf(fault.text, sizeof(fault.text), "%s: %.4g %s, less than %.4g (%s)", measure_name(measure), j->value,
-		 measure_unit(measure), j->floor, j->rule);
+		 measure_unit(measure), j->bound, j->rule);
 	run_fault(gpu->run, &fault);
 }
 

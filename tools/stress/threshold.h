@@ -13,6 +13,7 @@
 
 /* Healthy GPUs of one node differ by 5 %: a limit there raises false alarms. */
 #define THRESHOLD_TOLERANCE 0.08
+#define THRESHOLD_LATENCY 0.25 /* times are noisier than rates */
 
 struct threshold {
 	const char *device, *measure;
@@ -50,8 +51,15 @@ struct baseline_line {
 int baseline_lines_write(const char *path, const struct baseline_line *lines, int n);
 int baseline_write(const char *path, const struct stress_run *run);
 
-/* Held to `least`: keeps the rule that failed, else the first. */
-void judgement_hold(struct judgement *j, double least, const char *rule);
+enum better { BETTER_MORE, BETTER_LESS }; /* rates, times */
+
+/* Held to `bound`: keeps the rule that failed, else the first. */
+void judgement_hold(struct judgement *j, enum better better, double bound, const char *rule);
+/* Held to 92 % of a like value (of a time to 125 %); `whose`: "median of the 3 others". */
+void judgement_hold_near(struct judgement *j, enum better better, double of, const char *whose);
+/* Held to the own earlier value that `of` names. False: the baseline has none. */
+bool judgement_hold_own(struct judgement *j, enum better better, const struct baseline *baseline,
+			const struct baseline_line *of);
 /* Fills gpus[].judged and leaves a fault for each that failed or was not measured. */
 void run_judge(struct stress_run *run, const struct baseline *baseline);
 

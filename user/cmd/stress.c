@@ -12,10 +12,12 @@
 #include "base/log.h"
 #include "cmd/help.h"
 #include "command.h"
+#include "tools/stress/confirm/confirm.h"
 #include "tools/stress/nccl/collective.h"
 #include "tools/stress/nccl/member.h"
 #include "tools/stress/verbs/rdma.h"
 #include "tools/stress/run.h"
+#include "tools/stress/trace/trace.h"
 #include "tools/stress/stress.h"
 
 enum {
@@ -52,6 +54,13 @@ enum {
 	OPT_GID_INDEX,
 	OPT_NO_GPUS,
 	OPT_VERBS,
+	OPT_QUICK,
+	OPT_FULL,
+	OPT_QUIET,
+	OPT_HTML,
+	OPT_LINES,
+	OPT_CONFIRM,
+	OPT_TRACE,
 };
 
 #define SIZE_MIN 64
@@ -68,15 +77,16 @@ struct stress_args {
 	bool timed, sized;
 	const struct argp_option *given[GIVEN_MAX];
 	int n_given;
+	bool full;
+	const char *confirm, *trace;
+	struct confirmation confirmation;
 };
 
 static const struct argp_option stress_options[] = {
-	{ "gpus", OPT_GPUS, "LIST", 0, "CUDA's numbers, as 0,2-3 (all)", HELP_WHAT },
+	{ "gpus", OPT_GPUS, "LIST", 0, "CUDA's numbers, as 0,2-3, or a UUID or PCI address (all)", HELP_WHAT },
 	{ "only", OPT_ONLY, "LIST", 0, "gpu: of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory (all)", HELP_WHAT },
 	{ "time", 't', "TIME", 0,
-	  "how long, as 90, 15m, 24h (gpu: 60 s, nccl: each case once; rdma: each "
-	  "measurement, 0.25 s)",
-	  HELP_WHAT },
+	  "how long, as 90, 15m, 24h (gpu: 60 s; nccl, p2p: each once; rdma: each measurement, 0.25 s)", HELP_WHAT },
 	{ "size", OPT_SIZE, "N", 0, "gpu: of the matrices, a multiple of 64 (8192)", HELP_WHAT },
 	{ "memory", OPT_MEMORY, "PERCENT", 0, "gpu: of free memory under test (90)", HELP_WHAT },
 	{ "collectives", OPT_COLLECTIVES, "LIST", 0,
@@ -114,10 +124,21 @@ static const struct argp_option stress_options[] = {
 	{ "verbs", OPT_VERBS, "FILE", 0, "rdma: libibverbs, if it is not found by itself", HELP_WHAT },
 	{ "limit", OPT_LIMIT, "TIME", 0,
 	  "nccl, rdma: after which an operation hangs, or a rank is missing (60 s; rdma: 20 s)", HELP_LIMITS },
+	{ "quick", OPT_QUICK, 0, 0, "all: 45 s at most: few types, sizes and patterns", HELP_WHAT },
+	{ "full", OPT_FULL, 0, 0, "all: each test whole; --time is that of stress gpu (5 m)", HELP_WHAT },
+	{ "confirm", OPT_CONFIRM, "FILE[#ID]", 0,
+	  "the test that would confirm a finding of ranktrace (JSON lines; the last one, or ID), on its GPUs",
+	  HELP_WHAT },
 	{ "seed", OPT_SEED, "N", 0, "of the random operands (1)", HELP_WHAT },
 	{ "force", OPT_FORCE, 0, 0, "test a GPU that others use, too", HELP_WHAT },
 	{ "cublaslt", OPT_CUBLASLT, "FILE", 0, "gpu: libcublasLt, if it is not found by itself", HELP_WHAT },
 	{ "json", OPT_JSON, 0, 0, "JSON lines", HELP_OUTPUT },
+	{ "trace", OPT_TRACE, "FILE.pftrace", 0,
+	  "nccl: record the test, too (root): its timeline, FILE.rtr, and whether each operation is in it",
+	  HELP_OUTPUT },
+	{ "html", OPT_HTML, "FILE", 0, "all: the report as a page of one file", HELP_OUTPUT },
+	{ "lines", OPT_LINES, "FILE", 0, "all: the JSON lines, besides what is printed", HELP_OUTPUT },
+	{ "quiet", OPT_QUIET, 0, 0, "all: print a line a fault, and nothing if there is none", HELP_OUTPUT },
 	{ "log", OPT_LOG, "FILE", 0, "gpu: append what was measured and found, so that a long run can be resumed",
 	  HELP_OUTPUT },
 	{ "resume", OPT_RESUME, 0, 0, "gpu: go on with the run in --log", HELP_OUTPUT },
@@ -145,7 +166,9 @@ static void list_take(struct argp_state *state, int key, const char *arg, struct
 {
 	if (key == 't' && time_parse(arg, &o->time_ns))
 		argp_error(state, "--time: '%s' is no time: 90, 90s, 15m, 24h", arg);
-	if (key == OPT_GPUS && gpus_parse(arg, &o->gpus))
+	if (key == OPT_GPUS && (strchr(arg, ':') || !strncasecmp(arg, "GPU-", 4) || !strncasecmp(arg, "MIG-", 4)))
+		o->gpu = arg;
+	else if (key == OPT_GPUS && gpus_parse(arg, &o->gpus))
 		argp_error(state, "--gpus: '%s' is no list of numbers below %d: 0,2-3", arg, STRESS_GPUS_MAX);
 	if (key == OPT_ONLY && measures_parse(arg, &o->measures))
 		argp_error(state, "--only: '%s' is none of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory", arg);
@@ -246,8 +269,8 @@ static void nccl_check(struct argp_state *state, struct stress_args *a)
 
 static void p2p_check(struct argp_state *state, struct stress_args *a)
 {
-	if (a->options.baseline || a->options.save_baseline || a->timed)
-		argp_error(state, "--time and baselines are not of stress p2p: each link is measured once");
+	if (!a->timed)
+		a->options.time_ns = 0; /* each link once */
 	if (a->sized)
 		a->options.p2p_bytes = a->options.nccl.bytes_max & ~4095ull;
 	if (a->sized && a->options.p2p_bytes < P2P_BYTES_MIN)
@@ -273,17 +296,41 @@ static void rdma_check(struct argp_state *state, struct stress_args *a)
 		argp_error(state, "--hosts names where rank 0 is, too: leave --host out");
 }
 
+static void all_check(struct argp_state *state, struct stress_args *a)
+{
+	struct all_options *o = &a->options.all;
+
+	if (a->trace)
+		argp_error(state, "--trace is an option of stress nccl");
+	if (o->quick == a->full)
+		argp_error(state, "how thorough? --quick (45 s) or --full");
+	if (a->options.baseline || a->options.save_baseline || a->options.log)
+		argp_error(state, "baselines and --log are of one test: run stress gpu, p2p or nccl with them");
+	if (o->quiet && a->options.json)
+		argp_error(state, "--quiet prints faults as text, --json everything: one of them");
+	o->timed = a->timed;
+	o->sized = a->sized;
+}
+
 static void args_check(struct argp_state *state, struct stress_args *a)
 {
 	const struct stress_options *o = &a->options;
 
+	if (!a->test && a->confirm)
+		return; /* the finding says */
 	if (!a->test)
 		argp_error(state, "which test? %s", test_names());
+	if (!strcmp(a->test, "all")) {
+		all_check(state, a);
+		return;
+	}
 	owners_check(state, a);
 	if (!strcmp(a->test, "rdma")) {
 		rdma_check(state, a);
 		return;
 	}
+	if (!strcmp(a->test, "inventory") && (a->timed || a->sized))
+		argp_error(state, "--time and --bytes are of tests: stress inventory uses no device");
 	if (!strcmp(a->test, "nccl")) {
 		nccl_check(state, a);
 		return;
@@ -366,6 +413,13 @@ static error_t stress_option(int key, char *arg, struct argp_state *state)
 	case OPT_SIZE: o->size = number_take(state, "size", arg, SIZE_MIN, SIZE_MAX_TESTED); return 0;
 	case OPT_MEMORY: o->memory_share = number_take(state, "memory", arg, 1, 95) / 100.0; return 0;
 	case OPT_SEED: o->seed = number_take(state, "seed", arg, 0, UINT32_MAX); return 0;
+	case OPT_TRACE: a->trace = arg; return 0;
+	case OPT_CONFIRM: a->confirm = arg; return 0;
+	case OPT_QUICK: o->all.quick = true; return 0;
+	case OPT_FULL: a->full = true; return 0;
+	case OPT_QUIET: o->all.quiet = true; return 0;
+	case OPT_HTML: o->all.html = arg; return 0;
+	case OPT_LINES: o->all.lines = arg; return 0;
 	case OPT_FORCE: o->force = true; return 0;
 	case OPT_JSON: o->json = true; return 0;
 	case OPT_BASELINE: o->baseline = arg; return 0;
@@ -403,34 +457,81 @@ static void signals_take(void)
 	signal(SIGPIPE, SIG_IGN); /* standard output is checked at the end */
 }
 
+#define WORDS_MAX 64
+
+/* The command line that the finding asks for: its test's, then what the user gave, which overrides. */
+static int confirm_line(const struct confirmation *c, int argc, char **argv, char *words[WORDS_MAX])
+{
+	char *text = strdup(c->command), *rest = text;
+	int n = 0;
+
+	if (!text)
+		abort();
+	words[n++] = argv[0];
+	while (rest && n < WORDS_MAX / 2)
+		words[n++] = strsep(&rest, " ");
+	if (c->one && c->gpu[0]) {
+		words[n++] = "--gpus";
+		words[n++] = (char *)c->gpu;
+	}
+	for (int i = 1; i < argc && n < WORDS_MAX - 1; i++)
+		if (!strcmp(argv[i], "--confirm"))
+			i++;
+		else if (strncmp(argv[i], "--confirm=", 10))
+			words[n++] = argv[i];
+	words[n] = NULL;
+	return n;
+}
+
+static int test_run(const struct stress_args *a, struct stress_result *result)
+{
+	enum report_mode mode = a->options.json ? REPORT_JSON : isatty(STDOUT_FILENO) ? REPORT_TERMINAL : REPORT_PLAIN;
+	int status = a->options.self_test ? stress_self_test(&a->options, result)
+					  : stress_run_test(a->test, &a->options, mode, result);
+
+	if (result->why[0])
+		log_error("stress %s: %s", a->test, result->why);
+	if (a->confirmation.command)
+		confirm_say(&a->confirmation, status, mode);
+	return status;
+}
+
 int cmd_stress(int argc, char **argv)
 {
 	static const struct argp argp = { stress_options, stress_option, NULL, NULL, NULL, NULL, NULL };
 	static const struct help help = {
-		"stress", "gpu|nccl|p2p|rdma [OPTIONS]",
+		"stress", "all|gpu|inventory|nccl|p2p|rdma [OPTIONS]\n--confirm FILE[#ID] [OPTIONS]",
 		"Active tests: they use the devices fully, and fail on a bad one. gpu: all GPUs at once, each "
 		"result of matrix multiplications compared bit by bit, memory patterns, rates, health. p2p: links "
 		"between the GPUs of this host and to its memory, the odd one named. nccl: collectives over all GPUs "
 		"of this host, or of many under torchrun, mpirun or srun, each element checked, and whose fault a "
 		"wrong or missing one is. rdma: write, read and send over the ports of this host, or of "
 		"many, data checked, the port or link that is slow, loses packets or is not set as the others named. "
-		"Never changes clocks, power or modes. Exit status 0: all passed; 1: a "
+		"inventory: versions, and who holds a GPU. all: these one after the other, "
+		"one report. Never changes clocks, power or modes. Exit status 0: all passed; 1: a "
 		"device failed, named; 2: usage; 3: not possible here, or a GPU is in use."
 	};
 	static struct stress_result result;
 	struct stress_args a = { .options = STRESS_DEFAULTS };
 	const char *member = getenv(MEMBER_VARIABLE);
-	enum report_mode mode;
-	int status;
+	char *words[WORDS_MAX], why[LIBRARY_WHY] = "";
 
 	if (member)
 		return member_main(member);
 	command_line_parse(&argp, &help, argc, argv, 0, &a);
-	mode = a.options.json ? REPORT_JSON : isatty(STDOUT_FILENO) ? REPORT_TERMINAL : REPORT_PLAIN;
+	if (a.confirm && !a.test) {
+		struct confirmation c;
+
+		if (confirm_find(a.confirm, a.options.force, &c, why)) {
+			log_error("stress %s", why);
+			return STRESS_USAGE;
+		}
+		a = (struct stress_args){ .options = STRESS_DEFAULTS, .confirmation = c };
+		argc = confirm_line(&a.confirmation, argc, argv, words);
+		command_line_parse(&argp, &help, argc, words, 0, &a);
+	}
+	if (a.trace)
+		return trace_run(a.trace, argc, argv, a.options.json);
 	signals_take();
-	status = a.options.self_test ? stress_self_test(&a.options, &result)
-				     : stress_find(a.test)(&a.options, mode, &result);
-	if (result.why[0])
-		log_error("stress %s: %s", a.test, result.why);
-	return status;
+	return test_run(&a, &result);
 }

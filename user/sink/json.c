@@ -362,7 +362,7 @@ static int json_incident(struct sink *base, const struct incident *i, const stru
 		size_t len = strlen(line);
 
 		line[len] = '\n'; /* the terminating zero is not needed any more */
-		err = lines_put(&s->out, line, len + 1);
+		err = lines_out_put(&s->out, line, len + 1);
 	}
 	free(line);
 	return err;

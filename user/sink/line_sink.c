@@ -15,7 +15,7 @@ int line_sink_open(const struct sink_class *class, const char *path, struct sink
 	if (!s)
 		return -ENOMEM;
 	s->base.class = class;
-	err = lines_open(&s->out, path);
+	err = lines_out_open(&s->out, path);
 	if (err) {
 		free(s);
 		return err;
@@ -26,13 +26,13 @@ int line_sink_open(const struct sink_class *class, const char *path, struct sink
 
 int line_sink_flush(struct sink *base)
 {
-	return lines_flush(&((struct line_sink *)base)->out);
+	return lines_out_flush(&((struct line_sink *)base)->out);
 }
 
 int line_sink_close(struct sink *base, const struct model *m)
 {
 	struct line_sink *s = (struct line_sink *)base;
-	int err = lines_close(&s->out);
+	int err = lines_out_close(&s->out);
 
 	(void)m;
 	free(s);

@@ -24,7 +24,7 @@ static int stdout_anew(void)
 	return fd < 0 ? STDOUT_FILENO : fd; /* a socket, or another's terminal */
 }
 
-int lines_open(struct lines_out *o, const char *path)
+int lines_out_open(struct lines_out *o, const char *path)
 {
 	int fd = strcmp(path, "/dev/stdout") ? open_output(path) : stdout_anew();
 
@@ -56,7 +56,7 @@ static ssize_t write_some(int fd, const char *text, size_t len)
 	return n < 0 ? -errno : n;
 }
 
-int lines_flush(struct lines_out *o)
+int lines_out_flush(struct lines_out *o)
 {
 	ssize_t n = 0;
 
@@ -79,27 +79,27 @@ static int hold(struct lines_out *o, const char *text, size_t len)
 	return 0;
 }
 
-int lines_put(struct lines_out *o, const char *text, size_t len)
+int lines_out_put(struct lines_out *o, const char *text, size_t len)
 {
 	int err;
 
 	if (!never_waits(o->fd) && !is_socket(o->fd))
 		return write_whole(o->fd, text, len);
-	err = lines_flush(o);
+	err = lines_out_flush(o);
 	if (!err && o->n_held && o->n_held + len > LINES_HELD_MOST)
 		return -EAGAIN;
 	if (!err)
 		err = hold(o, text, len);
-	return err ? err : lines_flush(o);
+	return err ? err : lines_out_flush(o);
 }
 
-int lines_close(struct lines_out *o)
+int lines_out_close(struct lines_out *o)
 {
 	struct pollfd p = { .fd = o->fd, .events = POLLOUT };
-	int err = lines_flush(o), closed;
+	int err = lines_out_flush(o), closed;
 
 	while (!err && o->n_held && poll(&p, 1, LAST_WAIT_MS) > 0)
-		err = lines_flush(o);
+		err = lines_out_flush(o);
 	if (!err && o->n_held)
 		err = -EAGAIN;
 	closed = close_output(o->fd);

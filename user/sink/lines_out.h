@@ -19,12 +19,12 @@ struct lines_out { /* zeroed but for fd */
 
 /* "/dev/stdout" is standard output without waiting for its reader, where that can be had: opened anew, as the flag
  * would else be everybody's who has it open. Other paths as open_output(). 0 or -errno. */
-int lines_open(struct lines_out *o, const char *path);
+int lines_out_open(struct lines_out *o, const char *path);
 /* Whole lines, taken whole or not at all. -EAGAIN: so much is held that they were not taken; else 0 or -errno. */
-int lines_put(struct lines_out *o, const char *text, size_t len);
+int lines_out_put(struct lines_out *o, const char *text, size_t len);
 /* What the reader takes by now. 0 or -errno. */
-int lines_flush(struct lines_out *o);
+int lines_out_flush(struct lines_out *o);
 /* Gives the reader two seconds for the rest. 0; -EAGAIN: it did not read all; or -errno. */
-int lines_close(struct lines_out *o);
+int lines_out_close(struct lines_out *o);
 
 #endif

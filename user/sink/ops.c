@@ -63,7 +63,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 		     op->seq_from_attach ? ",\"seq_from_attach\":true" : "", op->graph_exec ? ",\"graph\":true" : "",
 		     use ? ",\"parallelism\":\"" : "", use ? use : "", use ? "\"" : "",
 		     net_text(net, sizeof(net), &op->net));
-	return lines_put(&s->out, line, (size_t)n);
+	return lines_out_put(&s->out, line, (size_t)n);
 }
 
 const struct sink_class sink_ops = {

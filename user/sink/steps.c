@@ -35,7 +35,7 @@ static int steps_step(struct sink *base, const struct step_done *s, const struct
 		      ",\"exposed_most_ns\":%" PRIu64 "}\n",
 		      step_other_ns(s), s->n_backward, s->n_optimizer, s->forward_by_gap ? "gap" : "mark",
 		      s->end_by_next ? "next_mark" : "return", s->n_ops, s->gpu_wait_ns, s->exposed_most_ns);
-	return lines_put(&to->out, line, (size_t)n);
+	return lines_out_put(&to->out, line, (size_t)n);
 }
 
 const struct sink_class sink_steps = {

@@ -66,7 +66,7 @@ static int terminal_open(const char *path, struct sink **ret_sink)
 	if (!s)
 		return -ENOMEM;
 	s->base.class = &sink_terminal;
-	err = lines_open(&s->out, path);
+	err = lines_out_open(&s->out, path);
 	if (err) {
 		free(s);
 		return err;
@@ -189,7 +189,7 @@ static int incident_print(struct terminal_sink *s, const struct incident *i, con
 		incident_text_evidence(&t, &i->f, m);
 	text_fold(&t, s->columns);
 	if (t.data)
-		err = lines_put(&s->out, t.data, t.len);
+		err = lines_out_put(&s->out, t.data, t.len);
 	free(t.data);
 	return err;
 }
@@ -348,21 +348,21 @@ static int terminal_event(struct sink *base, const struct event *e, const struct
 		text_add(&t, " is %s\n", what[e->tier.tier]);
 	}
 	if (t.data)
-		err = lines_put(&s->out, t.data, t.len);
+		err = lines_out_put(&s->out, t.data, t.len);
 	free(t.data);
 	return err;
 }
 
 static int terminal_flush(struct sink *base)
 {
-	return lines_flush(&((struct terminal_sink *)base)->out);
+	return lines_out_flush(&((struct terminal_sink *)base)->out);
 }
 
 static int terminal_close(struct sink *base, const struct model *m)
 {
 	struct terminal_sink *s = (struct terminal_sink *)base;
 	struct held *h;
-	int err = held_release(s, UINT64_MAX, m), closed = lines_close(&s->out);
+	int err = held_release(s, UINT64_MAX, m), closed = lines_out_close(&s->out);
 
 	err = err ? err : closed;
 	while ((h = s->held)) {

@@ -46,7 +46,7 @@ static int line_put(int n)
 	char line[LINE];
 
 	line_make(line, n);
-	return lines_put(&out, line, LINE);
+	return lines_out_put(&out, line, LINE);
 }
 
 /* How many lines are put until they are not taken any more. */
@@ -72,7 +72,7 @@ static int lines_read(int first)
 		if (got <= 0) {
 			if (!out.n_held)
 				return n;
-			assert_int_equal(lines_flush(&out), 0);
+			assert_int_equal(lines_out_flush(&out), 0);
 			continue;
 		}
 		have += (size_t)got;
@@ -96,7 +96,7 @@ static void what_is_not_read_is_held(void **state)
 	assert_int_equal(lines_read(0), n); /* whole lines, in order, and none of those not taken */
 	assert_int_equal(line_put(n), 0);
 	assert_int_equal(lines_read(n), 1);
-	assert_int_equal(lines_close(&out), 0);
+	assert_int_equal(lines_out_close(&out), 0);
 	assert_int_equal(write(ends[1], "", 1), -1); /* it is closed */
 	close(ends[0]);
 }
@@ -106,7 +106,7 @@ static void a_reader_that_never_reads_is_given_up(void **state)
 	(void)state;
 	out = (struct lines_out){ .fd = ends[1] };
 	puts_until_full();
-	assert_int_equal(lines_close(&out), -EAGAIN);
+	assert_int_equal(lines_out_close(&out), -EAGAIN);
 	close(ends[0]);
 }
 
@@ -117,7 +117,7 @@ static void a_reader_that_is_gone(void **state)
 	puts_until_full();
 	close(ends[0]);
 	assert_int_equal(line_put(0), -EPIPE);
-	assert_int_equal(lines_close(&out), -EPIPE);
+	assert_int_equal(lines_out_close(&out), -EPIPE);
 }
 
 /* Standard output of a service is the journal's socket, which cannot be opened anew. */
@@ -132,7 +132,7 @@ static void a_socket_does_not_block(void **state)
 	assert_true(puts_until_full() > (int)LINES_HELD_MOST / LINE);
 	assert_int_equal(line_put(0), -EAGAIN);
 	close(ends[0]);
-	lines_close(&out);
+	lines_out_close(&out);
 }
 
 static void a_file_holds_nothing(void **state)
@@ -143,13 +143,13 @@ static void a_file_holds_nothing(void **state)
 	close(ends[0]);
 	close(ends[1]);
 	ends[0] = mkstemp(path);
-	assert_int_equal(lines_open(&out, path), 0);
+	assert_int_equal(lines_out_open(&out, path), 0);
 	unlink(path);
 	for (int i = 0; i < 2000; i++)
 		assert_int_equal(line_put(i), 0);
 	assert_int_equal(out.n_held, 0);
 	assert_int_equal(lines_read(0), 2000);
-	assert_int_equal(lines_close(&out), 0);
+	assert_int_equal(lines_out_close(&out), 0);
 	close(ends[0]);
 }
 
@@ -161,7 +161,7 @@ static void standard_output_is_opened_anew(void **state)
 	(void)state;
 	fcntl(ends[1], F_SETFL, 0);
 	dup2(ends[1], STDOUT_FILENO);
-	n = lines_open(&out, "/dev/stdout");
+	n = lines_out_open(&out, "/dev/stdout");
 	dup2(kept, STDOUT_FILENO);
 	close(kept);
 	assert_int_equal(n, 0);
@@ -169,7 +169,7 @@ static void standard_output_is_opened_anew(void **state)
 	assert_false(fcntl(ends[1], F_GETFL) & O_NONBLOCK);
 	n = puts_until_full();
 	assert_int_equal(lines_read(0), n);
-	assert_int_equal(lines_close(&out), 0);
+	assert_int_equal(lines_out_close(&out), 0);
 	close(ends[0]);
 	close(ends[1]);
 }

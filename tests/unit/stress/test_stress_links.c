@@ -51,7 +51,8 @@ static void links_make(int n)
 		for (int j = 0; j < n; j++)
 			for (int m = 0; m < N_LINK_MEASURES && i != j; m++) {
 				p.links[i][j].direct = true;
-				p.links[i][j].rates[m] = (struct link_rate){ .measured = true, .value = 100 };
+				p.links[i][j].rates[m] =
+					(struct link_rate){ .judged = { .measured = true, .value = 100 } };
 			}
 	}
 }
@@ -62,13 +63,14 @@ static void test_kinds_are_apart(void **state)
 	links_make(4);
 	for (int i = 0; i < 2; i++) /* bridges between 0 and 1, 2 and 3: four times as fast */
 		for (int m = 0; m < LINK_LATENCY; m++) {
-			p.links[2 * i][2 * i + 1].rates[m].value = p.links[2 * i + 1][2 * i].rates[m].value = 400;
+			p.links[2 * i][2 * i + 1].rates[m].judged.value =
+				p.links[2 * i + 1][2 * i].rates[m].judged.value = 400;
 			p.links[2 * i][2 * i + 1].rank = p.links[2 * i + 1][2 * i].rank = 1;
 		}
-	p2p_judge(&p);
+	p2p_judge(&p, NULL);
 	assert_int_equal(run.n_faults, 0);
-	p.links[2][3].rates[LINK_COPY].value = 300;
-	p2p_judge(&p);
+	p.links[2][3].rates[LINK_COPY].judged.value = 300;
+	p2p_judge(&p, NULL);
 	assert_int_equal(run.n_faults, 1);
 	assert_non_null(strstr(run.faults[0].text, "link GPU 2 to GPU 3, copy engine"));
 }
@@ -81,8 +83,9 @@ static void test_a_gpu(void **state)
 		links_make(n);
 		for (int i = 0; i < n; i++)
 			if (i != 1)
-				p.links[i][1].rates[LINK_COPY].value = p.links[1][i].rates[LINK_COPY].value = 50;
-		p2p_judge(&p);
+				p.links[i][1].rates[LINK_COPY].judged.value =
+					p.links[1][i].rates[LINK_COPY].judged.value = 50;
+		p2p_judge(&p, NULL);
 		assert_int_equal(run.n_faults, 1);
 		assert_int_equal(run.faults[0].gpu, 1);
 	}
@@ -92,8 +95,8 @@ static void test_missing(void **state)
 {
 	(void)state;
 	links_make(3);
-	p.links[0][2].rates[LINK_SM].measured = false;
-	p2p_judge(&p);
+	p.links[0][2].rates[LINK_SM].judged.measured = false;
+	p2p_judge(&p, NULL);
 	assert_int_equal(run.n_faults, 1);
 	assert_int_equal(run.faults[0].kind, FAULT_MISSING);
 }

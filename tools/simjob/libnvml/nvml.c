@@ -23,6 +23,7 @@
 #define CRC_FLIT 2
 #define IS_LOST 15
 #define DRIVER_NOT_LOADED 9
+#define LIB_RM_VERSION_MISMATCH 18
 #define INSUFFICIENT_SIZE 7
 #define NR_LINKS 18
 #define TIMED_OUT 10
@@ -155,6 +156,8 @@ EXPORT int nvmlInit_v2(void)
 {
 	uint64_t end_ns = now_ns() + INIT_NS;
 
+	if (getenv("SIM_NVML_MISMATCH"))
+		return LIB_RM_VERSION_MISMATCH;
 	while (getenv("SIM_GPU_STATE") && !is_away()) {
 		all = all ? all : sim_gpus_look();
 		if (all && all->nr_gpus)
@@ -164,6 +167,21 @@ EXPORT int nvmlInit_v2(void)
 		usleep(50000);
 	}
 	return DRIVER_NOT_LOADED;
+}
+
+/* As the module's, unless SIM_DRIVER_VERSION says so. */
+EXPORT int nvmlSystemGetDriverVersion(char *ret_version, unsigned int size)
+{
+	const char *own = getenv("SIM_DRIVER_VERSION");
+
+	snprintf(ret_version, size, "%s", own ? own : "580.159");
+	return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetVbiosVersion(struct sim_gpu *gpu, char *ret_version, unsigned int size)
+{
+	snprintf(ret_version, size, "96.00.89.00.01");
+	return check(gpu);
 }
 
 EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret_n)

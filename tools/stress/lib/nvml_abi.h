@@ -12,6 +12,7 @@ enum { /* nvmlReturn_t */
        NVML_ERROR_INSUFFICIENT_SIZE = 7,
        NVML_ERROR_TIMEOUT = 10,
        NVML_ERROR_GPU_IS_LOST = 15,
+       NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18,
 };
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2 };
 enum { NVML_TEMPERATURE_GPU = 0 };
@@ -61,6 +62,10 @@ struct nvml_field { /* nvmlFieldValue_t */
 	X(shutdown, "nvmlShutdown", false, (void)) \
 	X(driver, "nvmlSystemGetDriverVersion", false, (char *version, unsigned int size)) \
 	X(by_pci, "nvmlDeviceGetHandleByPciBusId_v2", true, (const char *id, void **device)) \
+	X(count, "nvmlDeviceGetCount_v2", false, (unsigned int *n)) \
+	X(by_index, "nvmlDeviceGetHandleByIndex_v2", false, (unsigned int index, void **device)) \
+	X(name, "nvmlDeviceGetName", false, (void *device, char *name, unsigned int size)) \
+	X(vbios, "nvmlDeviceGetVbiosVersion", false, (void *device, char *version, unsigned int size)) \
 	X(uuid, "nvmlDeviceGetUUID", true, (void *device, char *uuid, unsigned int size)) \
 	X(processes, "nvmlDeviceGetComputeRunningProcesses_v3", true, \
 	  (void *device, unsigned int *n, struct nvml_process *list)) \

@@ -50,6 +50,8 @@ static void hello_send(struct member *m)
 	struct wire_hello hello = { .version = WIRE_VERSION, .rank = m->place.rank, .size = m->place.size };
 	struct stress_gpu *gpu = m->gpu;
 
+	if (getenv(ISSUED_VARIABLE))
+		member_traced_wait(m); /* before the first communicator: all of it is in the recording */
 	hello.ordinal = gpu->ordinal;
 	hello.sm_count = gpu->sm_count;
 	m->nccl.version(&hello.nccl_version);

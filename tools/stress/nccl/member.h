@@ -13,6 +13,9 @@
 #define MEMBER_VARIABLE "RANKTRACE_STRESS_MEMBER"
 #define MEMBER_LIBRARY "RANKTRACE_STRESS_NCCL"
 
+/* Set: the file that gets what ranks issued, "all_reduce CALLS BYTES" a line; and each rank waits for the tracer. */
+#define ISSUED_VARIABLE "RANKTRACE_STRESS_ISSUED"
+
 struct member_place {
 	int fd, rank, size, local, forced;
 };

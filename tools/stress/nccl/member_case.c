@@ -18,6 +18,7 @@
 #define POISON 0xa5a5a5a5u
 #define POLL_NS 20000
 #define ALIGN 256
+#define SPREAD_MAX 64
 
 void member_nccl_error(struct member *m, int error, const char *call, char text[FAULT_TEXT])
 {
@@ -154,13 +155,22 @@ static int operation(struct member *m, const struct nccl_case *c, const struct p
 	}
 }
 
+/* How many calls of NCCL an operation is: alltoall and sendrecv are made of Send and Recv. */
+static uint32_t calls_of(const struct member *m, const struct nccl_case *c)
+{
+	return c->collective == COLLECTIVE_alltoall ? 2 * (uint32_t)m->n : c->collective == COLLECTIVE_sendrecv ? 2 : 1;
+}
+
 static int operations(struct member *m, const struct nccl_case *c, const struct part *p, uint32_t n,
 		      struct wire_result *r)
 {
 	int error = 0;
 
-	for (uint32_t i = 0; i < n && !error; i++)
+	for (uint32_t i = 0; i < n && !error; i++) {
 		error = operation(m, c, p);
+		r->issued += error ? 0 : calls_of(m, c);
+	}
+	r->issued_bytes = r->issued * p->layout.count * p->type->bytes;
 	if (!error)
 		return 0;
 	r->status = CASE_FAILED;
@@ -205,6 +215,34 @@ static int timed(struct member *m, const struct nccl_case *c, struct part *p, cu
 	err = err ? err : stream_wait(m, end_ns, c->limit_ns, r);
 	err = err ? err : gpu_try(m->gpu, cuda->event_elapsed(&ms, events[0], events[1]), "an event's time");
 	r->seconds = ms * 1e-3 / c->iterations;
+	return err;
+}
+
+/* The times of single operations, for what is rare: an event behind each, so not part of what is timed above. */
+static int spread(struct member *m, const struct nccl_case *c, struct part *p, struct wire_result *r)
+{
+	const struct cuda *cuda = &m->run->cuda;
+	uint32_t n = c->iterations < SPREAD_MAX ? c->iterations : SPREAD_MAX, made = 0;
+	uint64_t end_ns = clock_monotonic_ns() + c->limit_ns;
+	cuda_handle events[SPREAD_MAX + 1];
+	double times[SPREAD_MAX];
+	float ms = 0;
+	int err = 0;
+
+	for (; made <= n && !err; made += !err)
+		err = gpu_try(m->gpu, cuda->event_create(&events[made], 0), "an event");
+	for (uint32_t i = 0; i <= n && !err; i++) {
+		err = gpu_try(m->gpu, cuda->event_record(events[i], m->gpu->stream), "an event");
+		err = err || i == n ? err : operations(m, c, p, 1, r);
+	}
+	err = err ? err : stream_wait(m, end_ns, c->limit_ns, r);
+	for (uint32_t i = 0; i < n && !err; i++) {
+		err = gpu_try(m->gpu, cuda->event_elapsed(&ms, events[i], events[i + 1]), "an event's time");
+		times[i] = ms * 1e-3;
+	}
+	r->p99 = err ? 0 : values_quantile(times, (int)n, 0.99);
+	for (uint32_t i = 0; i < made && !err; i++)
+		cuda->event_destroy(events[i]);
 	return err;
 }
 
@@ -259,6 +297,7 @@ static int measure(struct member *m, const struct nccl_case *c, struct wire_resu
 		err = gpu_try(m->gpu, cuda->event_create(&events[i], 0), "an event");
 	err = err ? err : fill(m, c, &p);
 	err = err ? err : timed(m, c, &p, events, r);
+	err = err ? err : spread(m, c, &p, r);
 	err = err ? err : checked(m, c, &p, r);
 	for (int i = 0; i < 2 && !err; i++)
 		cuda->event_destroy(events[i]);

@@ -22,6 +22,8 @@ struct member {
 	uint64_t room; /* bytes of send and recv, each */
 };
 
+/* member_traced.c: waits until the tracer's probes stand in NCCL's functions, or for 15 s. */
+void member_traced_wait(const struct member *m);
 /* Sends the result. */
 void member_case(struct member *m, const struct nccl_case *c);
 void member_nccl_error(struct member *m, int error, const char *call, char text[FAULT_TEXT]);

@@ -5,7 +5,6 @@
  * latency, which a busy host moves.
  */
 #include <fnmatch.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,19 +63,14 @@ static const char *device_of(const struct nccl_run *run, const struct nccl_rate 
 
 static void hold_baseline(struct nccl_run *run, struct nccl_rate *rate, const struct baseline *baseline)
 {
-	char measure[64], rule[JUDGE_RULE];
-	const char *date;
-	double own;
+	char measure[64];
+	const struct baseline_line of = {
+		.uuid = "", .device = device_of(run, rate), .measure = measure, .size = rate->of.bytes >> 10
+	};
 
 	nccl_measure_name(run, rate, measure, sizeof(measure));
-	own = baseline_find(baseline, "", device_of(run, rate), measure, rate->of.bytes >> 10, &date);
-	if (isnan(own)) {
+	if (!judgement_hold_own(&rate->judged, BETTER_MORE, baseline, &of))
 		nccl_note(run, "the baseline has no %s of %llu bytes", measure, (unsigned long long)rate->of.bytes);
-		return;
-	}
-	snprintf(rule, sizeof(rule), "%.0f %% of the own baseline of %s, %.4g", 100 * (1 - THRESHOLD_TOLERANCE), date,
-		 own);
-	judgement_hold(&rate->judged, own * (1 - THRESHOLD_TOLERANCE), rule);
 }
 
 static bool same_case(const struct nccl_case *a, const struct nccl_case *b)
@@ -87,8 +81,8 @@ static bool same_case(const struct nccl_case *a, const struct nccl_case *b)
 
 static void hold_others(struct nccl_run *run, struct nccl_rate *rate)
 {
-	double *others = calloc(run->n_groups, sizeof(*others)), median;
-	char rule[JUDGE_RULE];
+	double *others = calloc(run->n_groups, sizeof(*others));
+	char whose[64];
 	int n = 0;
 
 	for (int i = 0; i < run->n_rates && others; i++)
@@ -96,10 +90,8 @@ static void hold_others(struct nccl_run *run, struct nccl_rate *rate)
 		    run->rates[i].n_values && run->groups[run->rates[i].group].n == run->groups[rate->group].n)
 			others[n++] = run->rates[i].busbw;
 	if (n) {
-		median = values_median(others, n);
-		snprintf(rule, sizeof(rule), "%.0f %% of the median of the %d other%s, %.4g",
-			 100 * (1 - THRESHOLD_TOLERANCE), n, n > 1 ? "s" : "", median);
-		judgement_hold(&rate->judged, median * (1 - THRESHOLD_TOLERANCE), rule);
+		snprintf(whose, sizeof(whose), "median of the %d other%s", n, n > 1 ? "s" : "");
+		judgement_hold_near(&rate->judged, BETTER_MORE, values_median(others, n), whose);
 	}
 	free(others);
 }
@@ -115,7 +107,7 @@ static void hold_table(struct nccl_run *run, struct nccl_rate *rate)
 		return;
 	snprintf(rule, sizeof(rule), "table, %s, %s NVLS: %s, %s", row->device, nvls ? "with" : "without", row->source,
 		 row->date);
-	judgement_hold(&rate->judged, row->least, rule);
+	judgement_hold(&rate->judged, BETTER_MORE, row->least, rule);
 }
 
 static bool is_largest(const struct nccl_run *run, const struct nccl_rate *rate)
@@ -135,12 +127,14 @@ static void slow_fault(struct nccl_run *run, const struct nccl_rate *rate)
 {
 	const struct trial_group *g = &run->groups[rate->group];
 	const struct judgement *j = &rate->judged;
+	struct fault fault = { .kind = FAULT_SLOW, .gpu = -1, .measure = -1, .held = *j, .unit = "GB/s" };
 	char what[160];
 
 	case_name(&rate->of, what, sizeof(what));
-	nccl_fault(run, FAULT_SLOW, -1, "%s: %s: %.4g GB/s, less than %.4g (%s)%s", g->name, what, j->value, j->floor,
-		   j->rule,
-		   run->n_groups > 1 ? "" : ": ranktrace stress p2p, or --split and --bisect over hosts, name a link");
+	snprintf(fault.text, sizeof(fault.text), "%.79s: %.80s: %.4g GB/s, less than %.4g (%.120s)%s", g->name, what,
+		 j->value, j->bound, j->rule,
+		 run->n_groups > 1 ? "" : ": ranktrace stress p2p, or --split and --bisect over hosts, name a link");
+	nccl_fault_take(run, &fault);
 }
 
 void nccl_judge(struct nccl_run *run, const struct baseline *baseline)

@@ -40,7 +40,6 @@ static void begin_json(const struct nccl_run *run)
 {
 	cJSON *line = json_line_begin("begin"), *ranks = cJSON_AddArrayToObject(line, "ranks");
 
-	cJSON_AddStringToObject(line, "test", "nccl");
 	cJSON_AddNumberToObject(line, "hosts", run->c.n_nodes);
 	cJSON_AddNumberToObject(line, "nccl_version", run->c.ranks[0].hello.nccl_version);
 	cJSON_AddBoolToObject(line, "nvls", nccl_has_nvls(&run->c));
@@ -76,15 +75,22 @@ static void case_json(const struct trial_group *g, const struct nccl_case *of)
 	json_line_end(line);
 }
 
+/* Of a rank; of no single one: of what they have in common. */
+static void subject_add(cJSON *line, const struct coordinator *c, int rank)
+{
+	cJSON *subject = json_subject_add(line, rank >= 0 ? "rank" : "communicator");
+
+	if (rank < 0)
+		return;
+	cJSON_DeleteItemFromObject(subject, "host"); /* a rank's own, not where the lines are written */
+	rank_add(subject, c, rank);
+}
+
 static void fault_json(const struct nccl_run *run, const struct fault *f)
 {
-	cJSON *line = json_line_begin("fault");
+	cJSON *line = json_fault_begin(f);
 
-	if (f->gpu >= 0)
-		rank_add(line, &run->c, f->gpu);
-	cJSON_AddStringToObject(line, "kind", fault_kind_name(f->kind));
-	cJSON_AddNumberToObject(line, "elapsed_s", f->at_s);
-	cJSON_AddStringToObject(line, "text", f->text);
+	subject_add(line, &run->c, f->gpu);
 	json_line_end(line);
 }
 
@@ -99,40 +105,29 @@ static void rates_json(const struct nccl_run *run)
 		if (!r->judged.judged)
 			continue;
 		nccl_measure_name(run, r, measure, sizeof(measure));
-		line = json_line_begin("rate");
+		line = json_line_begin("bus_rate");
 		cJSON_AddStringToObject(line, "group", run->groups[r->group].name);
 		cJSON_AddStringToObject(line, "measure", measure);
 		cJSON_AddNumberToObject(line, "bytes", r->of.bytes);
-		cJSON_AddNumberToObject(line, "value", r->busbw);
-		cJSON_AddStringToObject(line, "unit", "GB/s");
-		cJSON_AddNumberToObject(line, "least", r->judged.floor);
-		cJSON_AddStringToObject(line, "rule", r->judged.rule);
-		cJSON_AddBoolToObject(line, "failed", r->judged.failed);
+		json_judged_add(line, &r->judged, "GB/s");
 		json_line_end(line);
 	}
 }
 
 static void end_json(const struct nccl_run *run, int status, const char *partial)
 {
-	cJSON *line, *notes;
+	cJSON *line;
 
 	rates_json(run);
+	nccl_scaling_report(run);
 	for (int i = 0; i < run->c.n; i++) {
 		line = json_line_begin("verdict");
-		rank_add(line, &run->c, i);
+		subject_add(line, &run->c, i);
+		cJSON_AddStringToObject(line, "name", run->c.ranks[i].hello.name);
 		cJSON_AddBoolToObject(line, "passed", !run->c.ranks[i].n_faults);
 		json_line_end(line);
 	}
-	line = json_line_begin("end");
-	notes = cJSON_AddArrayToObject(line, "notes");
-	for (int i = 0; i < run->n_notes; i++)
-		cJSON_AddItemToArray(notes, cJSON_CreateString(run->notes[i]));
-	cJSON_AddBoolToObject(line, "passed", status == STRESS_PASSED);
-	cJSON_AddNumberToObject(line, "exit", status);
-	cJSON_AddNumberToObject(line, "elapsed_s", nccl_elapsed_s(run));
-	if (*partial)
-		cJSON_AddStringToObject(line, "partial", partial);
-	json_line_end(line);
+	json_end_line(status, partial, nccl_elapsed_s(run), run->notes[0], run->n_notes, sizeof(run->notes[0]));
 }
 
 /* --- text --- */
@@ -211,7 +206,7 @@ static void rates_print(const struct nccl_run *run)
 		nccl_measure_name(run, r, measure, sizeof(measure));
 		printf("  %s: %s, %llu bytes: %.4g GB/s, %s %.4g: %s\n", run->groups[r->group].name, measure,
 		       (unsigned long long)r->of.bytes, r->busbw, r->judged.failed ? "FAILED, less than" : "at least",
-		       r->judged.floor, r->judged.rule);
+		       r->judged.bound, r->judged.rule);
 	}
 }
 
@@ -247,6 +242,7 @@ void nccl_report_end(const struct nccl_run *run, int status, const char *partial
 		end_json(run, status, partial);
 		return;
 	}
+	nccl_scaling_report(run);
 	printf("\n");
 	for (int i = 0; i < run->n_rates; i++)
 		judged |= run->rates[i].judged.judged;

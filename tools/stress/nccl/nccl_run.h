@@ -17,6 +17,8 @@ struct nccl_rate {
 	int group;
 	struct nccl_case of;
 	double busbw; /* the median of all sweeps, in GB/s */
+	double p99;   /* of single operations, in s: the largest of all sweeps */
+	uint64_t bytes;
 	struct judgement judged;
 	double values[64];
 	int n_values;
@@ -40,6 +42,8 @@ struct nccl_run {
 
 void nccl_fault(struct nccl_run *run, enum fault_kind kind, int rank, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+/* The same for what was held to a bound. */
+void nccl_fault_take(struct nccl_run *run, struct fault *fault);
 void nccl_note(struct nccl_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double nccl_elapsed_s(const struct nccl_run *run);
 /* "has wrong elements", "hangs": what a case of a group came to; false: all is well. */
@@ -57,6 +61,9 @@ void nccl_measure_name(const struct nccl_run *run, const struct nccl_rate *rate,
 
 /* Of a run that passed only. The exit status. */
 int nccl_baseline_save(struct nccl_run *run, int status, char why[LIBRARY_WHY]);
+
+/* nccl_scaling.c: how each size compares with the others of its collective, type and place: a table, or lines. */
+void nccl_scaling_report(const struct nccl_run *run);
 
 /* nccl_report.c */
 void nccl_report_begin(const struct nccl_run *run);

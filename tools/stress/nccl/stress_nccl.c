@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tools/stress/nccl/member.h"
 #include "tools/stress/nccl/nccl_hunt.h"
 #include "tools/stress/nccl/nccl_run.h"
 #include "tools/stress/run.h"
@@ -22,20 +23,26 @@ double nccl_elapsed_s(const struct nccl_run *run)
 	return (clock_monotonic_ns() - run->begin_ns) * 1e-9;
 }
 
+void nccl_fault_take(struct nccl_run *run, struct fault *fault)
+{
+	fault->at_s = nccl_elapsed_s(run);
+	if (fault->gpu >= 0)
+		run->c.ranks[fault->gpu].n_faults++;
+	if (run->n_faults < NCCL_FAULTS_MAX) {
+		run->faults[run->n_faults++] = *fault;
+		nccl_report_fault(run, fault);
+	}
+}
+
 void nccl_fault(struct nccl_run *run, enum fault_kind kind, int rank, const char *format, ...)
 {
-	struct fault fault = { .kind = kind, .gpu = rank, .measure = -1, .at_s = nccl_elapsed_s(run) };
+	struct fault fault = { .kind = kind, .gpu = rank, .measure = -1 };
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(fault.text, sizeof(fault.text), format, args);
 	va_end(args);
-	if (rank >= 0)
-		run->c.ranks[rank].n_faults++;
-	if (run->n_faults < NCCL_FAULTS_MAX) {
-		run->faults[run->n_faults++] = fault;
-		nccl_report_fault(run, &fault);
-	}
+	nccl_fault_take(run, &fault);
 }
 
 void nccl_note(struct nccl_run *run, const char *format, ...)
@@ -144,6 +151,8 @@ static void rate_keep(struct nccl_run *run, int group, const struct nccl_case *o
 		rate = &run->rates[run->n_rates++];
 		*rate = (struct nccl_rate){ .group = group, .of = *of };
 	}
+	rate->bytes = g->bytes;
+	rate->p99 = g->p99 > rate->p99 ? g->p99 : rate->p99;
 	if (g->seconds > 0 && rate->n_values < (int)(sizeof(rate->values) / sizeof(rate->values[0])))
 		rate->values[rate->n_values++] =
 			g->bytes / g->seconds * 1e-9 * collective_bus_factor(of->collective, g->n);
@@ -328,6 +337,19 @@ static int test_run(struct nccl_run *run, const struct baseline *baseline, struc
 	return status;
 }
 
+/* For --trace, which compares it with the recording: a line a collective. */
+static void issued_write(const struct coordinator *c, const char *path)
+{
+	FILE *f = fopen(path, "we");
+
+	for (int i = 0; i < N_COLLECTIVES && f; i++)
+		if (c->issued[i].calls)
+			fprintf(f, "%s %llu %llu\n", collectives[i].name, (unsigned long long)c->issued[i].calls,
+				(unsigned long long)c->issued[i].bytes);
+	if (f)
+		fclose(f);
+}
+
 static void run_free(struct nccl_run *run)
 {
 	for (int i = 0; i < run->n_groups; i++)
@@ -369,6 +391,8 @@ int stress_nccl(const struct stress_options *options, enum report_mode mode, str
 		status = test_run(run, baseline, result);
 	if (options->save_baseline && run->c.n && status != STRESS_USAGE)
 		status = nccl_baseline_save(run, status, result->why);
+	if (getenv(ISSUED_VARIABLE))
+		issued_write(&run->c, getenv(ISSUED_VARIABLE));
 	coordinator_close(&run->c, status);
 	baseline_free(baseline);
 	run_free(run);

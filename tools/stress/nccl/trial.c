@@ -45,7 +45,7 @@ static void group_reset(struct trial_group *g)
 	g->status = CASE_DONE;
 	g->at = -1;
 	g->text[0] = 0;
-	g->seconds = g->wrong = g->checked = g->n_wrong = 0;
+	g->seconds = g->p99 = g->wrong = g->checked = g->n_wrong = 0;
 }
 
 /* To all of a group. */
@@ -120,6 +120,7 @@ static void result_add(struct trial_group *g, int rank, const struct wire_result
 	if (r->status != CASE_DONE)
 		trouble(g, rank, r->status, r->text);
 	g->seconds += r->seconds / g->n;
+	g->p99 = r->p99 > g->p99 ? r->p99 : g->p99;
 	g->wrong += r->wrong;
 	g->checked += r->checked;
 	if (r->wrong && !g->n_wrong++ && g->status == CASE_DONE)
@@ -141,6 +142,14 @@ static void group_results(struct coordinator *c, struct trial_group *g, uint64_t
 		!c->stopped && (g->status == CASE_DONE || g->status == CASE_UNSUPPORTED || g->status == CASE_NO_MEMORY);
 }
 
+static void issued_add(struct coordinator *c, const struct trial_group *g, const struct nccl_case *of)
+{
+	for (int i = 0; i < g->n; i++) {
+		c->issued[of->collective].calls += c->ranks[g->ranks[i]].last.issued;
+		c->issued[of->collective].bytes += c->ranks[g->ranks[i]].last.issued_bytes;
+	}
+}
+
 void trial_case(struct coordinator *c, struct trial_group *groups, int n, const struct nccl_case *of)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + 2 * of->limit_ns + NCCL_GRACE_NS;
@@ -158,8 +167,10 @@ void trial_case(struct coordinator *c, struct trial_group *groups, int n, const 
 		group_send(c, &groups[i], WIRE_CASE, &mine, sizeof(mine));
 	}
 	for (int i = 0; i < n && !c->stopped; i++)
-		if (groups[i].joined)
+		if (groups[i].joined) {
 			group_results(c, &groups[i], deadline_ns);
+			issued_add(c, &groups[i], of);
+		}
 }
 
 /* A communicator in which something went wrong may not end in order, so its ranks start anew. */

@@ -17,6 +17,7 @@ struct trial_group {
 	int at; /* a rank that it was first seen on; -1: none */
 	char text[FAULT_TEXT];
 	double seconds; /* of one operation, the mean over the ranks */
+	double p99;     /* the largest of a rank */
 	uint64_t bytes, wrong, checked;
 	int n_wrong; /* ranks with wrong elements */
 };

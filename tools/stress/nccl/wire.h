@@ -75,7 +75,9 @@ struct wire_result {
 	int32_t status;
 	uint32_t n_kept;
 	double seconds; /* of one operation */
+	double p99;     /* of one operation alone, of SPREAD_MAX at most; fewer than 100: the slowest */
 	uint64_t wrong, checked;
+	uint64_t issued, issued_bytes; /* calls of NCCL */
 	struct {
 		uint64_t index, want, got;
 	} kept[WRONG_KEPT];

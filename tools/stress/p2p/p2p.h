@@ -18,9 +18,9 @@ enum link_measure {
 };
 
 struct link_rate {
-	bool measured;
-	double value;
-	struct judgement judged;
+	struct judgement judged; /* its value: the median of all rounds */
+	double *values;          /* one a round */
+	int n;
 };
 
 struct link {
@@ -41,10 +41,13 @@ struct p2p_gpu {
 	unsigned int width, width_max, generation, generation_max;
 };
 
+struct baseline;
+
 struct p2p {
 	struct stress_run *run;
 	enum report_mode mode;
 	uint64_t bytes; /* of a copy */
+	int rounds;     /* that are whole */
 	volatile uint32_t *flag;
 	void *host;
 	int nodes[NODES_MAX], n_nodes; /* of memory */
@@ -53,6 +56,7 @@ struct p2p {
 };
 
 extern const char *const link_measure_names[N_LINK_MEASURES];
+const char *link_unit(int measure);
 
 /* p2p_copy.c; 0, -EIO after a fault, -ENOMEM. */
 int p2p_buffers(struct p2p *p);
@@ -65,10 +69,15 @@ int p2p_host(struct p2p *p, int gpu);
 void p2p_nodes_find(struct p2p *p);
 void p2p_state(struct p2p *p, int gpu);
 
-/* p2p_judge.c */
-void p2p_judge(struct p2p *p);
+/* Of a round. */
+void link_rate_add(struct link_rate *rate, double value);
+
+/* p2p_judge.c; baseline NULL: none, then the table. */
+void p2p_judge(struct p2p *p, const struct baseline *baseline);
+int p2p_baseline_write(const char *path, const struct p2p *p);
 
 /* p2p_report.c */
+void p2p_report_begin(const struct p2p *p);
 void p2p_report(const struct p2p *p, int status, const char *partial);
 
 #endif

@@ -268,8 +268,7 @@ int p2p_link(struct p2p *p, int from, int to, enum link_measure measure)
 	}
 	if (err)
 		return err;
-	rate->value = values_median(turns, TURNS);
-	rate->measured = rate->value > 0;
+	link_rate_add(rate, values_median(turns, TURNS));
 	for (int i = 0; i < n && !err && measure != LINK_LATENCY; i++)
 		err = arrived_check(p, &flows[i]);
 	return err;

@@ -146,8 +146,7 @@ static int node_measure(struct p2p *p, int i, int node, uint64_t bytes)
 			if (isnan(turns[turn]))
 				return -EIO;
 		}
-		p->gpus[i].host[node][way] =
-			(struct link_rate){ .measured = true, .value = values_median(turns, TURNS) };
+		link_rate_add(&p->gpus[i].host[node][way], values_median(turns, TURNS));
 	}
 	arrived_check(p, i, bytes);
 	return 0;

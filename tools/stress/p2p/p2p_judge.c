@@ -12,8 +12,6 @@
 #include "tools/stress/p2p/links.h"
 #include "tools/stress/threshold.h"
 
-#define LATENCY_TOLERANCE 0.25
-
 const struct link_row link_rows[] = {
 #define LINK(...) { __VA_ARGS__ },
 #include "tools/stress/p2p/links.def"
@@ -37,40 +35,21 @@ static int value_compare(const void *a, const void *b)
 }
 
 /* The value that a quarter are at least as good as. */
-static double quartile(double *values, int n, bool less_is_better)
+static double quartile(double *values, int n, enum better better)
 {
 	qsort(values, n, sizeof(*values), value_compare);
-	return less_is_better ? values[n / 4] : values[n - 1 - n / 4];
+	return better == BETTER_LESS ? values[n / 4] : values[n - 1 - n / 4];
 }
 
-static void hold(struct link_rate *r, double bound, bool less_is_better, const char *rule)
+static void hold_others(struct judgement *j, double *others, int n, enum better better)
 {
-	bool failed = less_is_better ? !(r->value <= bound) : !(r->value >= bound);
-	struct judgement *j = &r->judged;
-
-	if (j->failed || (j->judged && !failed))
-		return;
-	j->judged = true;
-	j->failed = failed;
-	j->floor = bound;
-	snprintf(j->rule, sizeof(j->rule), "%s", rule);
-}
-
-static void hold_others(struct link_rate *r, double *others, int n, bool less_is_better)
-{
-	char rule[JUDGE_RULE];
-	double of;
+	char whose[64];
 
 	if (!n)
 		return;
-	of = quartile(others, n, less_is_better);
-	if (less_is_better)
-		snprintf(rule, sizeof(rule), "%.0f %% of the lower quartile of %d others of its kind, %.4g",
-			 100 * (1 + LATENCY_TOLERANCE), n, of);
-	else
-		snprintf(rule, sizeof(rule), "%.0f %% of the upper quartile of %d other%s of its kind, %.4g",
-			 100 * (1 - THRESHOLD_TOLERANCE), n, n > 1 ? "s" : "", of);
-	hold(r, of * (less_is_better ? 1 + LATENCY_TOLERANCE : 1 - THRESHOLD_TOLERANCE), less_is_better, rule);
+	snprintf(whose, sizeof(whose), "%s quartile of %d other%s of its kind",
+		 better == BETTER_LESS ? "lower" : "upper", n, n > 1 ? "s" : "");
+	judgement_hold_near(j, better, quartile(others, n, better), whose);
 }
 
 static bool is_like(const struct p2p *p, int from, int to, int i, int j)
@@ -82,35 +61,68 @@ static bool is_like(const struct p2p *p, int from, int to, int i, int j)
 	       g[j].class == g[to].class;
 }
 
-static void table_hold(const struct p2p *p, struct link_rate *r, const char *device, int measure)
+static void hold_table(struct judgement *j, const char *device, int measure)
 {
 	const struct link_row *row = link_row_find(device, measure);
 	char rule[JUDGE_RULE];
 
-	(void)p;
 	if (!row)
 		return;
 	snprintf(rule, sizeof(rule), "table, %s: %s, %s, %s", row->device, row->condition, row->source, row->date);
-	hold(r, row->least, false, rule);
+	judgement_hold(j, BETTER_MORE, row->least, rule);
 }
 
-static void link_hold(struct p2p *p, int from, int to, enum link_measure measure)
+static enum better better_of(enum link_measure measure)
 {
-	struct link_rate *r = &p->links[from][to].rates[measure];
+	return measure == LINK_LATENCY ? BETTER_LESS : BETTER_MORE;
+}
+
+/* "copy engine, GPU 0 to GPU 1": what a baseline calls it. */
+static void link_name(const struct p2p *p, int from, int to, enum link_measure measure, char name[64])
+{
+	snprintf(name, 64, "%s, GPU %d to GPU %d", link_measure_names[measure], p->run->gpus[from].ordinal,
+		 p->run->gpus[to].ordinal);
+}
+
+static void host_name(const struct p2p *p, int gpu, int node, int way, char name[64])
+{
+	snprintf(name, 64, "%s %d, memory of node %d", way == HOST_TO_DEVICE ? "host to GPU" : "to host, GPU",
+		 p->run->gpus[gpu].ordinal, p->nodes[node]);
+}
+
+/* True: there is a baseline, and no table applies. */
+static bool hold_baseline(struct p2p *p, int gpu, struct judgement *j, enum better better, const char *name,
+			  const struct baseline *baseline)
+{
+	const struct stress_gpu *g = &p->run->gpus[gpu];
+	const struct baseline_line of = { .uuid = g->uuid, .device = g->name, .measure = name, .size = p->bytes >> 10 };
+
+	if (baseline && !judgement_hold_own(j, better, baseline, &of))
+		run_note(p->run, "the baseline has no %s with these --bytes", name);
+	return baseline != NULL;
+}
+
+static void link_hold(struct p2p *p, int from, int to, enum link_measure measure, const struct baseline *baseline)
+{
+	struct judgement *j = &p->links[from][to].rates[measure].judged;
+	bool on_nvlink = p->gpus[from].links_active && p->gpus[to].links_active && p->links[from][to].direct, own;
+	char name[64];
 	double *others = calloc(p->run->n_gpus * p->run->n_gpus, sizeof(*others));
 	int n = 0;
 
 	if (!others)
 		abort();
-	for (int i = 0; i < p->run->n_gpus; i++)
-		for (int j = 0; j < p->run->n_gpus; j++)
+	for (int a = 0; a < p->run->n_gpus; a++)
+		for (int b = 0; b < p->run->n_gpus; b++)
 			/* both ways at once is one value for both */
-			if (is_like(p, from, to, i, j) && p->links[i][j].rates[measure].measured &&
-			    !(measure == LINK_BOTH && i == to && j == from))
-				others[n++] = p->links[i][j].rates[measure].value;
-	hold_others(r, others, n, measure == LINK_LATENCY);
-	if (measure == LINK_COPY && p->gpus[from].links_active && p->gpus[to].links_active && p->links[from][to].direct)
-		table_hold(p, r, p->run->gpus[from].name, LINK_COPY);
+			if (is_like(p, from, to, a, b) && p->links[a][b].rates[measure].judged.measured &&
+			    !(measure == LINK_BOTH && a == to && b == from))
+				others[n++] = p->links[a][b].rates[measure].judged.value;
+	link_name(p, from, to, measure, name);
+	own = hold_baseline(p, from, j, better_of(measure), name, baseline);
+	hold_others(j, others, n, better_of(measure));
+	if (!own && measure == LINK_COPY && on_nvlink)
+		hold_table(j, p->run->gpus[from].name, LINK_COPY);
 	free(others);
 }
 
@@ -118,13 +130,14 @@ static void link_hold(struct p2p *p, int from, int to, enum link_measure measure
 
 static void link_fault(struct p2p *p, int from, int to, enum link_measure measure)
 {
-	const struct link_rate *r = &p->links[from][to].rates[measure];
-	struct fault fault = { .kind = FAULT_LINK, .gpu = from, .measure = -1 };
+	const struct judgement *j = &p->links[from][to].rates[measure].judged;
+	struct fault fault = {
+		.kind = FAULT_LINK, .gpu = from, .to = to + 1, .measure = -1, .held = *j, .unit = link_unit(measure)
+	};
 
 	snprintf(fault.text, sizeof(fault.text), "link GPU %d to GPU %d, %s: %.4g %s, %s than %.4g (%s)",
-		 p->run->gpus[from].ordinal, p->run->gpus[to].ordinal, link_measure_names[measure], r->value,
-		 measure == LINK_LATENCY ? "ns" : "GB/s", measure == LINK_LATENCY ? "more" : "less", r->judged.floor,
-		 r->judged.rule);
+		 p->run->gpus[from].ordinal, p->run->gpus[to].ordinal, link_measure_names[measure], j->value,
+		 fault.unit, measure == LINK_LATENCY ? "more" : "less", j->bound, j->rule);
 	run_fault(p->run, &fault);
 }
 
@@ -136,7 +149,7 @@ static bool all_slow(const struct p2p *p, int gpu, enum link_measure measure)
 	for (int i = 0; i < p->run->n_gpus; i++) {
 		if (i == gpu)
 			continue;
-		n += p->links[i][gpu].rates[measure].measured + p->links[gpu][i].rates[measure].measured;
+		n += p->links[i][gpu].rates[measure].judged.measured + p->links[gpu][i].rates[measure].judged.measured;
 		failed += p->links[i][gpu].rates[measure].judged.failed + p->links[gpu][i].rates[measure].judged.failed;
 	}
 	return p->run->n_gpus > 2 && n && failed == n;
@@ -152,8 +165,10 @@ static void measure_faults(struct p2p *p, enum link_measure measure)
 		whole[i] = all_slow(p, i, measure);
 		if (!whole[i])
 			continue;
+		fault.held = p->links[i][!i].rates[measure].judged;
+		fault.unit = link_unit(measure);
 		snprintf(fault.text, sizeof(fault.text), "all its links to other GPUs are slow, %s: the first %.4g, %s",
-			 link_measure_names[measure], p->links[i][!i].rates[measure].value,
+			 link_measure_names[measure], p->links[i][!i].rates[measure].judged.value,
 			 p->links[i][!i].rates[measure].judged.rule);
 		run_fault(p->run, &fault);
 	}
@@ -169,28 +184,35 @@ static bool node_is_own(const struct p2p *p, int gpu, int node)
 	return p->n_nodes == 1 || p->nodes[node] == p->gpus[gpu].node;
 }
 
-static void host_hold(struct p2p *p, int gpu, int node, int way)
+static void host_fault(struct p2p *p, int gpu, int node, int way)
 {
-	struct link_rate *r = &p->gpus[gpu].host[node][way];
-	struct fault fault = { .kind = FAULT_LINK, .gpu = gpu, .measure = -1 };
+	const struct judgement *j = &p->gpus[gpu].host[node][way].judged;
+	struct fault fault = { .kind = FAULT_LINK, .gpu = gpu, .measure = -1, .held = *j, .unit = "GB/s" };
+
+	snprintf(fault.text, sizeof(fault.text), "%s, memory of node %d: %.4g GB/s, less than %.4g (%s)",
+		 way == HOST_TO_DEVICE ? "host to GPU" : "GPU to host", p->nodes[node], j->value, j->bound, j->rule);
+	run_fault(p->run, &fault);
+}
+
+static void host_hold(struct p2p *p, int gpu, int node, int way, const struct baseline *baseline)
+{
+	struct judgement *j = &p->gpus[gpu].host[node][way].judged;
 	double others[STRESS_GPUS_MAX * NODES_MAX];
 	bool own = node_is_own(p, gpu, node);
+	char name[64];
 	int n = 0;
 
 	for (int i = 0; i < p->run->n_gpus; i++)
-		for (int j = 0; j < p->n_nodes; j++)
-			if (i != gpu && node_is_own(p, i, j) == own && p->gpus[i].host[j][way].measured &&
+		for (int k = 0; k < p->n_nodes; k++)
+			if (i != gpu && node_is_own(p, i, k) == own && p->gpus[i].host[k][way].judged.measured &&
 			    p->run->gpus[i].class == p->run->gpus[gpu].class)
-				others[n++] = p->gpus[i].host[j][way].value;
-	hold_others(r, others, n, false);
-	if (own)
-		table_hold(p, r, p->run->gpus[gpu].name, LINK_HOST);
-	if (!r->judged.failed)
-		return;
-	snprintf(fault.text, sizeof(fault.text), "%s, memory of node %d: %.4g GB/s, less than %.4g (%s)",
-		 way == HOST_TO_DEVICE ? "host to GPU" : "GPU to host", p->nodes[node], r->value, r->judged.floor,
-		 r->judged.rule);
-	run_fault(p->run, &fault);
+				others[n++] = p->gpus[i].host[k][way].judged.value;
+	host_name(p, gpu, node, way, name);
+	if (!hold_baseline(p, gpu, j, BETTER_MORE, name, baseline) && own)
+		hold_table(j, p->run->gpus[gpu].name, LINK_HOST);
+	hold_others(j, others, n, BETTER_MORE);
+	if (j->failed)
+		host_fault(p, gpu, node, way);
 }
 
 /* NVLinks: as many as others of its kind have. PCIe: all lanes, and its generation while in use. */
@@ -218,10 +240,10 @@ static void state_judge(struct p2p *p, int gpu)
 
 static void missing_judge(struct p2p *p, int from, int to)
 {
-	struct fault fault = { .kind = FAULT_MISSING, .gpu = from, .measure = -1 };
+	struct fault fault = { .kind = FAULT_MISSING, .gpu = from, .to = to + 1, .measure = -1 };
 
 	for (int m = 0; m < N_LINK_MEASURES; m++) {
-		if (p->links[from][to].rates[m].measured || (m >= LINK_SM && !p->links[from][to].direct))
+		if (p->links[from][to].rates[m].judged.measured || (m >= LINK_SM && !p->links[from][to].direct))
 			continue;
 		snprintf(fault.text, sizeof(fault.text), "link GPU %d to GPU %d, %s was not measured",
 			 p->run->gpus[from].ordinal, p->run->gpus[to].ordinal, link_measure_names[m]);
@@ -237,7 +259,7 @@ static void access_judge(struct p2p *p)
 	for (int i = 0; i < n * n; i++)
 		direct += p->links[i / n][i % n].direct;
 	for (int i = 0; i < n * n; i++) {
-		struct fault fault = { .kind = FAULT_LINK, .gpu = i / n, .measure = -1 };
+		struct fault fault = { .kind = FAULT_LINK, .gpu = i / n, .to = 1 + i % n, .measure = -1 };
 
 		if (i / n == i % n || p->links[i / n][i % n].direct || direct * 2 < n * (n - 1))
 			continue;
@@ -248,15 +270,15 @@ static void access_judge(struct p2p *p)
 	}
 }
 
-void p2p_judge(struct p2p *p)
+void p2p_judge(struct p2p *p, const struct baseline *baseline)
 {
 	int n = p->run->n_gpus;
 
 	access_judge(p);
 	for (int m = 0; m < N_LINK_MEASURES; m++) {
 		for (int i = 0; i < n * n; i++)
-			if (p->links[i / n][i % n].rates[m].measured)
-				link_hold(p, i / n, i % n, m);
+			if (p->links[i / n][i % n].rates[m].judged.measured)
+				link_hold(p, i / n, i % n, m, baseline);
 		measure_faults(p, m);
 	}
 	for (int i = 0; i < n; i++) {
@@ -265,8 +287,50 @@ void p2p_judge(struct p2p *p)
 				missing_judge(p, i, j);
 		for (int node = 0; node < p->n_nodes; node++)
 			for (int way = 0; way < N_WAYS_HOST; way++)
-				if (p->gpus[i].host[node][way].measured)
-					host_hold(p, i, node, way);
+				if (p->gpus[i].host[node][way].judged.measured)
+					host_hold(p, i, node, way, baseline);
 		state_judge(p, i);
 	}
+}
+
+struct lines {
+	struct baseline_line *lines;
+	char (*names)[64];
+	int n;
+};
+
+static char *line_add(struct lines *l, const struct p2p *p, int gpu, const struct judgement *j, const char *unit)
+{
+	const struct stress_gpu *g = &p->run->gpus[gpu];
+
+	l->lines[l->n] =
+		(struct baseline_line){ g->uuid, g->name, l->names[l->n], unit, (uint32_t)(p->bytes >> 10), j->value };
+	return l->names[l->n++];
+}
+
+int p2p_baseline_write(const char *path, const struct p2p *p)
+{
+	int n = p->run->n_gpus, room = n * n * N_LINK_MEASURES + n * NODES_MAX * N_WAYS_HOST, err;
+	struct lines l = { calloc(room, sizeof(*l.lines)), calloc(room, sizeof(*l.names)), 0 };
+
+	if (!l.lines || !l.names)
+		abort();
+	for (int m = 0; m < N_LINK_MEASURES; m++)
+		for (int i = 0; i < n * n; i++) {
+			const struct judgement *j = &p->links[i / n][i % n].rates[m].judged;
+
+			if (j->measured)
+				link_name(p, i / n, i % n, m, line_add(&l, p, i / n, j, link_unit(m)));
+		}
+	for (int i = 0; i < n * p->n_nodes * N_WAYS_HOST; i++) {
+		int gpu = i / N_WAYS_HOST / p->n_nodes, node = i / N_WAYS_HOST % p->n_nodes, way = i % N_WAYS_HOST;
+		const struct judgement *j = &p->gpus[gpu].host[node][way].judged;
+
+		if (j->measured)
+			host_name(p, gpu, node, way, line_add(&l, p, gpu, j, "GB/s"));
+	}
+	err = baseline_lines_write(path, l.lines, l.n);
+	free(l.lines);
+	free(l.names);
+	return err;
 }

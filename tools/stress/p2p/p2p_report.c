@@ -11,12 +11,12 @@
 const char *const link_measure_names[N_LINK_MEASURES] = { "without peer access", "copy engine", "both ways",
 							  "multiprocessors", "latency" };
 
-static const char *unit_of(int measure)
+const char *link_unit(int measure)
 {
 	return measure == LINK_LATENCY ? "ns" : "GB/s";
 }
 
-static void rate_json(const char *type, const struct link_rate *r, const char *measure, int from, int to, int node,
+static void rate_json(const char *type, const struct judgement *j, const char *measure, int from, int to, int node,
 		      const char *unit)
 {
 	cJSON *line = json_line_begin(type);
@@ -26,13 +26,7 @@ static void rate_json(const char *type, const struct link_rate *r, const char *m
 	if (node >= 0)
 		cJSON_AddNumberToObject(line, "node", node);
 	cJSON_AddStringToObject(line, "measure", measure);
-	cJSON_AddNumberToObject(line, "value", r->value);
-	cJSON_AddStringToObject(line, "unit", unit);
-	if (r->judged.judged) {
-		cJSON_AddNumberToObject(line, "bound", r->judged.floor);
-		cJSON_AddStringToObject(line, "rule", r->judged.rule);
-		cJSON_AddBoolToObject(line, "failed", r->judged.failed);
-	}
+	json_judged_add(line, j, unit);
 	json_line_end(line);
 }
 
@@ -43,14 +37,14 @@ static void links_json(const struct p2p *p)
 
 	for (int m = 0; m < N_LINK_MEASURES; m++)
 		for (int i = 0; i < n * n; i++)
-			if (p->links[i / n][i % n].rates[m].measured)
-				rate_json("link", &p->links[i / n][i % n].rates[m], link_measure_names[m],
-					  gpus[i / n].ordinal, gpus[i % n].ordinal, -1, unit_of(m));
+			if (p->links[i / n][i % n].rates[m].judged.measured)
+				rate_json("link", &p->links[i / n][i % n].rates[m].judged, link_measure_names[m],
+					  gpus[i / n].ordinal, gpus[i % n].ordinal, -1, link_unit(m));
 	for (int i = 0; i < n; i++)
 		for (int node = 0; node < p->n_nodes; node++)
 			for (int way = 0; way < N_WAYS_HOST; way++)
-				if (p->gpus[i].host[node][way].measured)
-					rate_json("host_link", &p->gpus[i].host[node][way],
+				if (p->gpus[i].host[node][way].judged.measured)
+					rate_json("host_link", &p->gpus[i].host[node][way].judged,
 						  way == HOST_TO_DEVICE ? "to GPU" : "to host",
 						  way == HOST_TO_DEVICE ? -1 : gpus[i].ordinal,
 						  way == HOST_TO_DEVICE ? gpus[i].ordinal : -1, p->nodes[node], "GB/s");
@@ -63,27 +57,23 @@ static void end_json(const struct p2p *p, int status, const char *partial)
 	links_json(p);
 	for (int i = 0; i < p->run->n_gpus; i++) {
 		line = json_line_begin("verdict");
-		cJSON_AddNumberToObject(line, "gpu", p->run->gpus[i].ordinal);
-		cJSON_AddStringToObject(line, "uuid", p->run->gpus[i].uuid);
+		json_subject_gpu(line, &p->run->gpus[i]);
+		cJSON_AddStringToObject(line, "name", p->run->gpus[i].name);
 		cJSON_AddNumberToObject(line, "nvlinks_active", p->gpus[i].links_active);
 		cJSON_AddNumberToObject(line, "pcie_lanes", p->gpus[i].width);
 		cJSON_AddNumberToObject(line, "pcie_generation", p->gpus[i].generation);
 		cJSON_AddBoolToObject(line, "passed", !p->run->gpus[i].n_faults);
 		json_line_end(line);
 	}
-	line = json_line_begin("end");
-	cJSON_AddBoolToObject(line, "passed", status == STRESS_PASSED);
-	cJSON_AddNumberToObject(line, "exit", status);
-	if (*partial)
-		cJSON_AddStringToObject(line, "partial", partial);
-	json_line_end(line);
+	json_end_line(status, partial, run_elapsed_s(p->run), p->run->notes[0], p->run->n_notes,
+		      sizeof(p->run->notes[0]));
 }
 
 static void matrix_print(const struct p2p *p, int measure)
 {
 	int n = p->run->n_gpus;
 
-	printf("%s, %s, from row to column\n      ", link_measure_names[measure], unit_of(measure));
+	printf("%s, %s, from row to column\n      ", link_measure_names[measure], link_unit(measure));
 	for (int j = 0; j < n; j++)
 		printf("%10d", p->run->gpus[j].ordinal);
 	for (int i = 0; i < n; i++) {
@@ -91,8 +81,8 @@ static void matrix_print(const struct p2p *p, int measure)
 		for (int j = 0; j < n; j++) {
 			const struct link_rate *r = &p->links[i][j].rates[measure];
 
-			if (r->measured)
-				printf("%9.1f%c", r->value, r->judged.failed ? '!' : ' ');
+			if (r->judged.measured)
+				printf("%9.1f%c", r->judged.value, r->judged.failed ? '!' : ' ');
 			else
 				printf("%9s ", "-");
 		}
@@ -107,7 +97,7 @@ static void host_print(const struct p2p *p, int i)
 	printf("GPU %-3d host memory, GB/s to GPU / back:", p->run->gpus[i].ordinal);
 	for (int node = 0; node < p->n_nodes; node++)
 		printf("  node %d%s %.1f / %.1f", p->nodes[node], p->nodes[node] == g->node ? " (its own)" : "",
-		       g->host[node][HOST_TO_DEVICE].value, g->host[node][DEVICE_TO_HOST].value);
+		       g->host[node][HOST_TO_DEVICE].judged.value, g->host[node][DEVICE_TO_HOST].judged.value);
 	printf(";  NVLinks %d of %d active;  PCIe generation %u x%u\n", g->links_active, g->links, g->generation,
 	       g->width);
 }
@@ -128,6 +118,12 @@ static void verdict_print(const struct p2p *p, int i, const char *partial)
 		printf("%s\n", *partial ? "no fault so far (partial)" : "passed");
 }
 
+void p2p_report_begin(const struct p2p *p)
+{
+	if (p->mode == REPORT_JSON)
+		json_begin(p->run);
+}
+
 void p2p_report(const struct p2p *p, int status, const char *partial)
 {
 	static const char *const words[] = { "passed", "FAILED", "usage", "not possible here" };
@@ -143,6 +139,8 @@ void p2p_report(const struct p2p *p, int status, const char *partial)
 		matrix_print(p, m);
 	for (int i = 0; i < p->run->n_gpus; i++)
 		host_print(p, i);
+	for (int i = 0; i < p->run->n_notes; i++)
+		printf("note: %s\n", p->run->notes[i]);
 	if (*partial)
 		printf("partial: %s\n", partial);
 	for (int i = 0; i < p->run->n_gpus; i++)

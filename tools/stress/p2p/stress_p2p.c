@@ -11,7 +11,9 @@
 #include "base/clock.h"
 #include "tools/stress/health.h"
 #include "tools/stress/p2p/p2p.h"
+#include "tools/stress/series.h"
 #include "tools/stress/stress.h"
+#include "tools/stress/threshold.h"
 
 #define BYTES_DEFAULT (512ull << 20)
 
@@ -41,19 +43,42 @@ static int measure_all(struct p2p *p, enum link_measure measure)
 		if (from == to || (measure >= LINK_SM && !p->links[from][to].direct))
 			continue;
 		if (measure == LINK_BOTH && from > to) /* one value for both */
-			p->links[from][to].rates[measure] = p->links[to][from].rates[measure];
+			p->links[from][to].rates[measure].judged = p->links[to][from].rates[measure].judged;
 		else
 			err = p2p_link(p, from, to, measure);
 	}
 	return err;
 }
 
-static int all_measure(struct p2p *p)
+void link_rate_add(struct link_rate *rate, double value)
 {
-	int err = p2p_buffers(p);
+	double *more = realloc(rate->values, (rate->n + 1) * sizeof(*more));
 
-	for (int m = 0; m < N_LINK_MEASURES && !err; m++) {
-		if (m == LINK_COPY)
+	if (!more)
+		abort();
+	rate->values = more;
+	rate->values[rate->n++] = value;
+	rate->judged.value = values_median(rate->values, rate->n);
+	rate->judged.measured = rate->judged.value > 0;
+}
+
+static void rates_free(struct p2p *p)
+{
+	for (int i = 0; i < STRESS_GPUS_MAX; i++) {
+		for (int j = 0; j < STRESS_GPUS_MAX * N_LINK_MEASURES; j++)
+			free(p->links[i][j / N_LINK_MEASURES].rates[j % N_LINK_MEASURES].values);
+		for (int j = 0; j < NODES_MAX * N_WAYS_HOST; j++)
+			free(p->gpus[i].host[j / N_WAYS_HOST][j % N_WAYS_HOST].values);
+	}
+}
+
+static int round_measure(struct p2p *p)
+{
+	int err = 0;
+
+	/* peer access stays on once it is: what is measured without it has one round */
+	for (int m = p->rounds ? LINK_COPY : LINK_OFF; m < N_LINK_MEASURES && !err; m++) {
+		if (m == LINK_COPY && !p->rounds)
 			err = p2p_enable(p);
 		if (p->mode == REPORT_PLAIN)
 			printf("%8.1f s  %s\n", run_elapsed_s(p->run), link_measure_names[m]);
@@ -62,6 +87,19 @@ static int all_measure(struct p2p *p)
 	}
 	for (int i = 0; i < p->run->n_gpus && !err && !run_stopping(p->run); i++)
 		err = p2p_host(p, i);
+	return err;
+}
+
+/* Once, or for as long as --time says: rounds, each of all links. */
+static int all_measure(struct p2p *p)
+{
+	uint64_t end_ns = p->run->begin_ns + p->run->options->time_ns;
+	int err = p2p_buffers(p);
+
+	do {
+		err = err ? err : round_measure(p);
+		p->rounds += !err && !p->run->stopped;
+	} while (!err && !run_stopping(p->run) && p->run->options->time_ns && clock_monotonic_ns() < end_ns);
 	return err;
 }
 
@@ -78,7 +116,7 @@ static int status_of(struct p2p *p, int err, struct stress_result *result)
 		snprintf(result->why, sizeof(result->why),
 			 "memory: a GPU has no room for two buffers of %llu bytes: a smaller --bytes",
 			 (unsigned long long)p->bytes);
-	else if (p->run->stopped)
+	else if (p->run->stopped && !p->rounds)
 		snprintf(result->why, sizeof(result->why), "stopped before everything had its turn: no verdict");
 	return result->why[0] ? STRESS_IMPOSSIBLE : STRESS_PASSED;
 }
@@ -92,7 +130,20 @@ static void result_fill(struct stress_result *result, const struct stress_run *r
 	memcpy(result->faults, run->faults, result->n_faults * sizeof(result->faults[0]));
 }
 
-static int test_run(struct p2p *p, struct stress_result *result)
+/* Of a run that passed only. */
+static int baseline_save(struct p2p *p, int status, char why[LIBRARY_WHY])
+{
+	int err = status ? 0 : p2p_baseline_write(p->run->options->save_baseline, p);
+
+	if (status)
+		run_note(p->run, "--save-baseline: not written, as not all passed");
+	if (!err)
+		return status;
+	snprintf(why, LIBRARY_WHY, "--save-baseline: %.200s: %s", p->run->options->save_baseline, strerror(-err));
+	return STRESS_USAGE;
+}
+
+static int test_run(struct p2p *p, const struct baseline *baseline, struct stress_result *result)
 {
 	struct health_thread health;
 	int err, status;
@@ -104,15 +155,18 @@ static int test_run(struct p2p *p, struct stress_result *result)
 	}
 	if (health_start(&health, p->run, result->why))
 		return STRESS_IMPOSSIBLE;
+	p2p_report_begin(p);
 	links_find(p);
 	p2p_nodes_find(p);
 	err = all_measure(p);
 	*p->flag = 1; /* what still waits may go on */
 	health_stop(&health);
-	if (!p->run->stopped && !err)
-		p2p_judge(p);
+	if (p->rounds && !err)
+		p2p_judge(p, baseline);
 	p2p_buffers_free(p);
 	status = status_of(p, err, result);
+	if (p->run->options->save_baseline)
+		status = baseline_save(p, status, result->why);
 	if (err != -ENOMEM)
 		p2p_report(p, status, result->partial);
 	result_fill(result, p->run);
@@ -124,6 +178,7 @@ int stress_p2p(const struct stress_options *options, enum report_mode mode, stru
 	struct report report = { .mode = mode == REPORT_TERMINAL ? REPORT_PLAIN : mode };
 	struct stress_options mine = *options;
 	struct p2p *p = calloc(1, sizeof(*p));
+	struct baseline *baseline = NULL;
 	int status;
 
 	if (!p || !(p->run = calloc(1, sizeof(*p->run))))
@@ -133,7 +188,8 @@ int stress_p2p(const struct stress_options *options, enum report_mode mode, stru
 	p->mode = report.mode;
 	p->run->report = &report;
 	p->bytes = options->p2p_bytes ? options->p2p_bytes : BYTES_DEFAULT;
-	status = run_open(p->run, &mine, result->why);
+	status = baseline_open(options, &baseline, result->why);
+	status = status ? status : run_open(p->run, &mine, result->why);
 	if (!status && p->run->n_gpus < 2) {
 		snprintf(result->why, sizeof(result->why),
 			 "there is no link to test: %d GPU under test on this host: at least two", p->run->n_gpus);
@@ -141,9 +197,11 @@ int stress_p2p(const struct stress_options *options, enum report_mode mode, stru
 	}
 	if (!status) {
 		p->run->cuda.context_set(p->run->gpus[0].context);
-		status = test_run(p, result);
+		status = test_run(p, baseline, result);
 	}
 	run_close(p->run);
+	baseline_free(baseline);
+	rates_free(p);
 	free(p->run);
 	free(p);
 	return status;

@@ -148,7 +148,7 @@ static void rate_say(const struct rdma_measured *m, char *text, size_t size)
 	const struct judgement *j = &m->judged;
 
 	snprintf(text, size, "%s %.4g %s, %s than %.4g (%s)", rdma_measure_names[m->of.measure], m->result.value,
-		 rdma_measure_units[m->of.measure], m->of.measure == RDMA_LATENCY ? "more" : "less", j->floor, j->rule);
+		 rdma_measure_units[m->of.measure], m->of.measure == RDMA_LATENCY ? "more" : "less", j->bound, j->rule);
 }
 
 struct rule {

@@ -68,18 +68,6 @@ static bool is_measured(const struct rdma_measured *m)
 
 /* --- the rules --- */
 
-static void hold_most(struct judgement *j, double most, const char *rule)
-{
-	bool failed = !(j->value <= most);
-
-	if (j->failed || (j->judged && !failed))
-		return;
-	j->judged = true;
-	j->failed = failed;
-	j->floor = most;
-	snprintf(j->rule, sizeof(j->rule), "%s", rule);
-}
-
 static void hold_others(const struct rdma_run *run, struct rdma_measured *m)
 {
 	double *others = calloc(run->n_measured, sizeof(*others)), of;
@@ -99,12 +87,12 @@ static void hold_others(const struct rdma_run *run, struct rdma_measured *m)
 		snprintf(rule, sizeof(rule),
 			 "%.0f times the lower quartile of %d other%s of its kind, %.4g, and %.0f us more", factor, n,
 			 n > 1 ? "s" : "", of, LATENCY_MORE_US);
-		hold_most(&m->judged, factor * of + LATENCY_MORE_US, rule);
+		judgement_hold(&m->judged, BETTER_LESS, factor * of + LATENCY_MORE_US, rule);
 	} else if (n) {
 		of = others[n - 1 - n / 4];
 		snprintf(rule, sizeof(rule), "%.0f %% of the upper quartile of %d other%s of its kind, %.4g%s",
 			 100 * (1 - tolerance), n, n > 1 ? "s" : "", of, m->soft ? ", in software" : "");
-		judgement_hold(&m->judged, of * (1 - tolerance), rule);
+		judgement_hold(&m->judged, BETTER_MORE, of * (1 - tolerance), rule);
 	}
 	free(others);
 }
@@ -133,12 +121,12 @@ static void hold_baseline(struct rdma_run *run, struct rdma_measured *m, const s
 	}
 	if (m->of.measure == RDMA_LATENCY) {
 		snprintf(rule, sizeof(rule), "%.0f times the own baseline of %s, %.4g", LATENCY_FACTOR, date, own);
-		hold_most(&m->judged, own * LATENCY_FACTOR, rule);
+		judgement_hold(&m->judged, BETTER_LESS, own * LATENCY_FACTOR, rule);
 		return;
 	}
 	snprintf(rule, sizeof(rule), "%.0f %% of the own baseline of %s, %.4g", 100 * (1 - THRESHOLD_TOLERANCE), date,
 		 own);
-	judgement_hold(&m->judged, own * (1 - THRESHOLD_TOLERANCE), rule);
+	judgement_hold(&m->judged, BETTER_MORE, own * (1 - THRESHOLD_TOLERANCE), rule);
 }
 
 static void hold_table(const struct rdma_run *run, struct rdma_measured *m)
@@ -150,7 +138,7 @@ static void hold_table(const struct rdma_run *run, struct rdma_measured *m)
 	    m->of.bytes < TABLE_BYTES_MIN || place_kind(run, m) == 2)
 		return;
 	snprintf(rule, sizeof(rule), "table, %.0f Gb/s: %s, %s", row->gbits, row->source, row->date);
-	judgement_hold(&m->judged, row->least, rule);
+	judgement_hold(&m->judged, BETTER_MORE, row->least, rule);
 }
 
 void rates_judge(struct rdma_run *run, const struct baseline *baseline)

@@ -37,7 +37,6 @@ static void begin_json(const struct rdma_run *run)
 {
 	cJSON *line = json_line_begin("begin"), *ports = cJSON_AddArrayToObject(line, "ports");
 
-	cJSON_AddStringToObject(line, "test", "rdma");
 	cJSON_AddNumberToObject(line, "hosts", run->fleet.n_hosts);
 	for (int i = 0; i < run->fleet.n_ports; i++) {
 		const struct rdma_port *p = &run->fleet.ports[i].port;
@@ -92,7 +91,7 @@ static void case_add(cJSON *line, const struct rdma_run *run, const struct rdma_
 
 static void measured_json(const struct rdma_run *run, const struct rdma_measured *m)
 {
-	cJSON *line = json_line_begin("case");
+	cJSON *line = json_line_begin("port_case");
 
 	case_add(line, run, m);
 	cJSON_AddStringToObject(line, "status", status_name(m->result.status));
@@ -105,15 +104,24 @@ static void measured_json(const struct rdma_run *run, const struct rdma_measured
 	json_line_end(line);
 }
 
+static void subject_add(cJSON *line, const struct rdma_run *run, int port)
+{
+	const struct rdma_port *p = &run->fleet.ports[port].port;
+	cJSON *subject = json_subject_add(line, "port");
+
+	cJSON_ReplaceItemInObject(subject, "host", cJSON_CreateString(run->fleet.hosts[p->host].hello.host));
+	cJSON_AddStringToObject(subject, "device", p->device);
+	cJSON_AddNumberToObject(subject, "port", p->number);
+}
+
 static void fault_json(const struct rdma_run *run, const struct fault *f)
 {
-	cJSON *line = json_line_begin("fault");
+	cJSON *line = json_fault_begin(f);
 
 	if (f->gpu >= 0)
-		port_add(line, run, f->gpu, "");
-	cJSON_AddStringToObject(line, "kind", fault_kind_name(f->kind));
-	cJSON_AddNumberToObject(line, "elapsed_s", f->at_s);
-	cJSON_AddStringToObject(line, "text", f->text);
+		subject_add(line, run, f->gpu);
+	else
+		json_subject_add(line, "node");
 	json_line_end(line);
 }
 
@@ -125,13 +133,9 @@ static void rates_json(const struct rdma_run *run)
 
 		if (!m->judged.judged)
 			continue;
-		line = json_line_begin("rate");
+		line = json_line_begin("port_rate");
 		case_add(line, run, m);
-		cJSON_AddNumberToObject(line, "value", m->judged.value);
-		cJSON_AddStringToObject(line, "unit", rdma_measure_units[m->of.measure]);
-		cJSON_AddNumberToObject(line, m->of.measure == RDMA_LATENCY ? "most" : "least", m->judged.floor);
-		cJSON_AddStringToObject(line, "rule", m->judged.rule);
-		cJSON_AddBoolToObject(line, "failed", m->judged.failed);
+		json_judged_add(line, &m->judged, rdma_measure_units[m->of.measure]);
 		json_line_end(line);
 	}
 }
@@ -139,10 +143,10 @@ static void rates_json(const struct rdma_run *run)
 static void verdict_json(const struct rdma_run *run, int port)
 {
 	const struct fleet_port *p = &run->fleet.ports[port];
-	cJSON *line = json_line_begin("verdict"), *counters;
+	cJSON *line = json_line_begin("port_verdict"), *counters;
 	uint64_t rose[PORT_COUNTERS];
 
-	port_add(line, run, port, "");
+	subject_add(line, run, port);
 	cJSON_AddBoolToObject(line, "tested", run->is_measured[port]);
 	cJSON_AddBoolToObject(line, "passed", !run->faults_of[port] && run->is_measured[port] && !*run->partial);
 	cJSON_AddNumberToObject(line, "faults", run->faults_of[port]);
@@ -156,21 +160,10 @@ static void verdict_json(const struct rdma_run *run, int port)
 
 static void end_json(const struct rdma_run *run, int status)
 {
-	cJSON *line, *notes;
-
 	rates_json(run);
 	for (int i = 0; i < run->fleet.n_ports; i++)
 		verdict_json(run, i);
-	line = json_line_begin("end");
-	notes = cJSON_AddArrayToObject(line, "notes");
-	for (int i = 0; i < run->n_notes; i++)
-		cJSON_AddItemToArray(notes, cJSON_CreateString(run->notes[i]));
-	cJSON_AddBoolToObject(line, "passed", status == STRESS_PASSED);
-	cJSON_AddNumberToObject(line, "exit", status);
-	cJSON_AddNumberToObject(line, "elapsed_s", rdma_elapsed_s(run));
-	if (*run->partial)
-		cJSON_AddStringToObject(line, "partial", run->partial);
-	json_line_end(line);
+	json_end_line(status, run->partial, rdma_elapsed_s(run), run->notes[0], run->n_notes, sizeof(run->notes[0]));
 }
 
 /* --- text --- */

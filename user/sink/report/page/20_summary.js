@@ -1,25 +1,5 @@
 // The top: what happened, in three sentences, and the figures.
 
-const THEMES = ["auto", "light", "dark"];
-
-function themeSwitch() {
-  const of = { auto: "Theme: automatic", light: "Theme: light", dark: "Theme: dark" };
-  let now = 0;
-  const b = el("button", { class: "switch", type: "button" }, of.auto);
-  b.addEventListener("click", () => {
-    now = (now + 1) % THEMES.length;
-    if (now) document.documentElement.dataset.theme = THEMES[now];
-    else delete document.documentElement.dataset.theme;
-    b.textContent = of[THEMES[now]];
-    document.dispatchEvent(new Event("theme"));
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change",
-    () => document.dispatchEvent(new Event("theme")));
-  return b;
-}
-
-const isDark = () => getComputedStyle(document.documentElement).colorScheme === "dark";
-
 function headOf() {
   const day = data.from.slice(0, 10), from = data.from.slice(11, 19), to = data.to.slice(11, 19);
   const what = data.jobs.length ? "job " + data.jobs.join(", ") : "no job's name";

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ranktrace stress all` on simulated machines: what a health check's caller gets (exit status, quiet output, JSON
+lines as the schema has them), and the page in headless Chromium: no error, no request, what failed is in it."""
+import os
+import shutil
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[1:1] = [f"{here}/../aid", f"{here}/../replay"]
+import chromium
+import job
+from stress import QUICK, Gpus, expect, stress
+from test_stress_schema import lines_check
+
+def stages_of(lines):
+    return {line["stage"]: line["status"] for line in lines if line["type"] == "stage"}
+
+
+def healthy(browser):
+    g = Gpus(3)
+    page, copy = f"{g.dir}/report.html", f"{g.dir}/lines"
+    expect("healthy and quiet: nothing", stress(g, *QUICK, "--quiet", "--html", page, "--lines", copy), 0, out="")
+    with open(copy, encoding="utf-8") as f:
+        lines = lines_check("healthy", f.read())
+    stages = stages_of(lines)
+    job.check([stages[s] for s in ("inventory", "gpu", "p2p", "nccl")] == ["passed"] * 4, f"{stages}")
+    job.check(lines[-1]["type"] == "end" and lines[-1]["test"] == "all" and "--quick" in lines[-1]["partial"],
+              f"{lines[-1]}")
+    job.check(os.stat(page).st_mode & 0o77 == 0, "others may read the page")
+    if browser:
+        page_check(browser, page, "passed", 0, ((1280, False),))
+
+
+def page_check(browser, page, word, failed, sizes):
+    for width, dark in sizes:
+        browser.errors.clear()
+        browser.asked.clear()
+        browser.size(width, 800, dark)
+        browser.open(page)
+        job.check(not browser.errors, f"{browser.errors}")
+        job.check(set(browser.asked) <= {"file://" + page}, f"asks for {browser.asked}")
+        job.check(browser.ask("document.documentElement.scrollWidth <= innerWidth"), f"wider than {width}")
+        background = browser.ask("getComputedStyle(document.body).backgroundColor")
+        job.check((background == "rgb(16, 19, 23)") == dark, f"dark {dark}: {background}")
+    job.check(browser.ask('document.querySelector(".verdict .pill").textContent') == word, "its verdict")
+    job.check(browser.ask('document.querySelectorAll(".cell.failed").length') == failed, "cells that failed")
+    job.check(browser.ask('document.querySelectorAll(".matrices svg").length') == 5, "matrices")
+    job.check(browser.ask('document.querySelectorAll(".curves svg .line").length') >= 9, "curves")
+    unnamed = browser.ask('[...document.querySelectorAll("svg[role=img]")].filter(e => !e.ariaLabel).length')
+    job.check(not unnamed, f"{unnamed} pictures that a screen reader has no name for")
+
+
+def failed(browser):
+    g = Gpus(4, SIM_P2P_SLOW="1-2:60", SIM_GEMM_FLIP="3:5:7:0", SIM_GPU_NAME="<script>alert(1)</script>")
+    page, copy = f"{g.dir}/report.html", f"{g.dir}/lines"
+    p = stress(g, *QUICK, "--quiet", "--html", page, "--lines", copy)
+    expect("a GPU and a link: the reason to drain", p, 1, "GPU 3: corruption: ", "more of this kind)",
+           "link GPU 1 to GPU 2, ")
+    job.check(len(p.stdout.splitlines()) <= 4, f"quiet: {p.stdout}")
+    with open(copy, encoding="utf-8") as f:
+        lines = lines_check("failed", f.read())
+    faults = [line for line in lines if line["type"] == "fault"]
+    job.check({f["subject"]["gpu"] for f in faults if f["kind"] == "corruption"} == {3}, f"{faults}")
+    job.check({tuple(f["subject"]["gpus"]) for f in faults if f["kind"] == "link"} >= {(1, 2)}, f"{faults}")
+    if browser:
+        cells = sum(x.get("failed", False) for x in lines if x["type"] == "link")
+        page_check(browser, page, "failed", cells, ((1280, False), (1280, True), (390, False)))
+        job.check(browser.ask('document.querySelector("h1").textContent').startswith("GPU 3: corruption"), "h1")
+
+
+def main():
+    browser = chromium.Browser() if shutil.which("chromium") else None
+    healthy(browser)
+    failed(browser)
+    if browser:
+        browser.end()
+    print("no chromium: the page was not looked at" if not browser else "the page was looked at")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ranktrace stress all` where it cannot test, and `stress inventory`: a busy or lost GPU, no driver, usage, Ctrl-C;
+versions that do not fit, and a process that was left over."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[1:1] = [f"{here}/../aid", f"{here}/../replay"]
+import job
+from stress import LOST, QUICK, Gpus, expect, stress
+from test_stress_schema import lines_check
+
+
+def not_possible():
+    g = Gpus(2)
+    g.process(1, os.getpid())
+    p = stress(g, *QUICK, "--quiet")
+    expect("busy", p, 3, "gpu: GPU 1 is in use", str(os.getpid()))
+    job.check("passed" not in p.stdout + p.stderr, "a busy GPU says passed")
+    expect("no GPU", stress(Gpus(2, SIM_CUDA_FAIL="cuInit:error=100"), *QUICK), 3, "no GPU", "CUDA_VISIBLE_DEVICES")
+    g = Gpus(2)
+    g.fault(0, LOST)
+    expect("lost before", stress(g, *QUICK), 1, "GPU 0", "lost: ")
+    expect("one GPU has no links", stress(Gpus(1), *QUICK), 0, "it needs 2 GPUs, and this host has 1",
+           "passed after", "partial: few types", "not judged: no baseline", "GPU 0 ")
+    expect("how thorough", stress(Gpus(1), "all"), 2, "--quick", "--full")
+    expect("both", stress(Gpus(1), "all", "--quick", "--full"), 2, "--quick")
+    expect("a place for none", stress(Gpus(1), *QUICK, "--html", "/nowhere/x"), 2, "/nowhere/x", "No such file")
+    expect("a place for no lines", stress(Gpus(1), *QUICK, "--lines", "/nowhere/x"), 2, "/nowhere/x", "No such file")
+    expect("of all alone", stress(Gpus(1), "gpu", "--quick"), 2, "--quick is an option of stress all")
+
+
+def interrupted():
+    g = Gpus(2)
+    p = subprocess.Popen([os.path.abspath(job.RANKTRACE), "stress", *QUICK[:-1], "30"], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, env=g.env)
+    p.stdout.readline()  # inventory is over, gpu at work
+    time.sleep(0.7)
+    begin = time.monotonic()
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=30)
+    print(f"Ctrl-C: exit {p.returncode} after {time.monotonic() - begin:.1f} s")
+    job.check(p.returncode == 3 and "gpu: " in err and "stopped before it began" in out, f"{out}{err}")
+
+
+def inventory():
+    proc = f"{Gpus(1).dir}/version"
+    with open(proc, "w", encoding="utf-8") as f:
+        f.write("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159  Tue Oct  7 00:00:00 UTC 2025\n")
+    fits = dict(RANKTRACE_NVIDIA_PROC=proc)
+    p = stress(Gpus(2, **fits), "inventory")
+    expect("versions", p, 0, "module 580.159, library 580.159, CUDA 13.0", "kernel", "NCCL", "GPU 1 ")
+    expect("another library", stress(Gpus(2, SIM_DRIVER_VERSION="575.51", **fits), "inventory"), 1, "575.51", "reboot")
+    expect("a driver that refuses its library", stress(Gpus(2, SIM_NVML_MISMATCH="1", **fits), "inventory"), 1,
+           "of two versions", "580.159")
+    expect("cuBLASLt too new", stress(Gpus(2, SIM_CUDA_DRIVER_VERSION="12040", **fits), "inventory"), 1,
+           "cuBLASLt 13 needs a driver for CUDA 13", "12.4")
+    g = Gpus(2, **fits)
+    g.process(1, os.getpid())
+    expect("at work", stress(g, "inventory"), 0, f"{os.getpid()} (python3", "GPU 1")
+    zombie = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays unreaped
+    g.process(1, zombie.pid)
+    lines = lines_check("left over", stress(g, "inventory", "--json").stdout)
+    left = [line for line in lines if line["type"] == "fault"]
+    zombie.wait()
+    job.check(len(left) == 1 and left[0]["kind"] == "left_over" and left[0]["subject"]["gpu"] == 1, f"{left}")
+
+
+for case in (not_possible, interrupted, inventory):
+    case()

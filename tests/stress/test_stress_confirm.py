@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a finding to the test that confirms it: what a recording says to do names the command, and --confirm runs it on
+the GPU that the finding is about, says whether it is so, and refuses what no test would confirm."""
+import json
+import os
+import socket
+import subprocess
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[1:1] = [f"{here}/../aid", f"{here}/../replay"]
+import job
+from stress import Gpus, expect, stress
+from test_stress_schema import lines_check
+
+BRIEF = ["--size", "64", "--memory", "10", "--time", "0.7"]
+
+
+def finding(cause, kind="gpu_health", **more):
+    return dict(id=f"vm-1-{cause}", kind=kind, cause=cause, host=socket.gethostname(), summary=f"GPU has {cause}",
+                subject=dict(type="gpu", **more))
+
+
+def written(g, *findings):
+    path = f"{g.dir}/incidents.jsonl"
+    with open(path, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(one) + "\n" for one in findings)
+    return path
+
+
+def of_a_recording():
+    """A real one: its remedies name commands, the file is taken as it is."""
+    p = subprocess.run([os.path.abspath(job.RANKTRACE), "replay", "--json", f"{here}/../replay/gpu_health.rtr"],
+                       capture_output=True, text=True, timeout=60)
+    lines = [json.loads(line) for line in p.stdout.splitlines()]
+    named = {x["cause"]: x["remedy"].split("to confirm it: ")[1] for x in lines if "to confirm it: " in x["remedy"]}
+    print(f"a recording: {named}")
+    job.check(named.get("nvlink_down") == "ranktrace stress p2p" and
+              named.get("ecc_uncorrected") == "ranktrace stress gpu --only memory --time 120", f"{named}")
+    g = Gpus(1)
+    expect("of another host", stress(g, "--confirm", written(g, *[dict(x, host="far") for x in lines])), 2,
+           "is of host far", "run it there")
+
+
+def main():
+    of_a_recording()
+    begin = json.loads(stress(Gpus(3), "gpu", *BRIEF, "--only", "bf16", "--json").stdout.splitlines()[0])
+    pci, uuid = begin["gpus"][1]["pci"], begin["gpus"][1]["uuid"]
+    bad = Gpus(3, SIM_GPU_BAD_BIT="1:4096:3")
+    path = written(bad, finding("ecc_uncorrected", pci="0000" + pci), finding("receiver", kind="hang"))
+    p = stress(bad, "--confirm", path, *BRIEF, "--json")
+    lines = lines_check("confirm", p.stdout)
+    job.check(p.returncode == 1 and [x["uuid"] for x in lines[0]["gpus"]] == [uuid], f"{lines[0]} {p.stderr}")
+    job.check([x["confirmed"] for x in lines if x["type"] == "confirm"] == [True], f"{lines[-1]}")
+    well = Gpus(3)
+    path = written(well, dict(finding("ecc_uncorrected"), gpu_uuid=uuid), finding("throttled_thermal", pci=pci))
+    expect("healthy", stress(well, "--confirm", f"{path}#vm-1-ecc_uncorrected", *BRIEF), 0, "is not confirmed", uuid)
+    slow = Gpus(3, SIM_GPU_SLOW="2:30")
+    expect("the last one, with its peers", stress(slow, "--confirm", path, *BRIEF), 1, "vm-1-throttled_thermal",
+           "CONFIRMED by stress gpu --only bf16,fp32", "FAULT GPU 2")
+    expect("no such id", stress(well, "--confirm", path + "#nobody"), 2, "has no finding nobody")
+    expect("nothing to test", stress(well, "--confirm", written(well, finding("asleep", kind="hang"))), 2,
+           "no test would confirm")
+    expect("no finding", stress(well, "--confirm", "/etc/hostname"), 2, "has no finding", "watch --json")
+    expect("no file", stress(well, "--confirm", "/nowhere/x"), 2, "/nowhere/x: No such file")
+    gone = written(well, dict(finding("ecc_uncorrected"), gpu_uuid="GPU-0"))
+    expect("a GPU that was replaced", stress(well, "--confirm", gone, *BRIEF), 2, "no GPU of this host is GPU-0")
+
+
+if __name__ == "__main__":
+    main()

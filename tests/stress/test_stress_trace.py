@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ranktrace stress nccl --trace`: the tracer beside the test has every operation that the test issued, with its bytes,
+from the first on; and says so where a recording is not possible."""
+import os
+import subprocess
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[1:1] = [f"{here}/../aid", f"{here}/../replay"]
+import job
+from stress import Gpus, expect, stress
+from test_stress_schema import lines_check
+
+CASES = ["--bytes", "64K", "--iterations", "4", "--types", "fp32,bf16"]
+
+
+def recorded():
+    g = Gpus(3)
+    path = f"{g.dir}/run.pftrace"
+    p = stress(g, "nccl", *CASES, "--json", "--trace", path)
+    lines = lines_check("traced", p.stdout)
+    rows = {x["measure"]: x for x in lines if x["type"] == "traced"}
+    print({name: (x["recorded"], x["issued"]) for name, x in rows.items()})
+    job.check(p.returncode == 0, f"exit {p.returncode}: {p.stderr}")
+    # 3 ranks, 2 types: 5 + 4 operations and 4 for p99 out of place; in place the check needs one more
+    job.check({n: x["issued"] for n, x in rows.items() if n not in ("Send", "Recv")} ==
+              dict.fromkeys(("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"), 3 * 2 * (13 + 14)),
+              f"{rows}")
+    job.check(rows["Send"]["issued"] == rows["Recv"]["issued"] == 3 * 2 * 13 * (3 + 1), f"{rows}")
+    job.check(all(x["recorded"] == x["issued"] and x["bytes_recorded"] == x["bytes_issued"] > 0 and not x["failed"]
+                  for x in rows.values()), f"{rows}")
+    job.check(os.path.getsize(path) > 50000 and os.path.exists(f"{g.dir}/run.rtr"), "no timeline")
+    job.check(not os.path.exists(f"{g.dir}/run.issued"), "a file was left")
+
+
+def failed():
+    """The test's own verdict stays."""
+    g = Gpus(3, SIM_NCCL_WRONG="1:own:3")
+    p = stress(g, "nccl", *CASES, "--collectives", "all_reduce", "--trace", f"{g.dir}/run.pftrace")
+    expect("a wrong element", p, 1, "FAULT GPU 1 of", "recorded: AllReduce")
+
+
+def not_possible():
+    g = Gpus(2)
+    expect("another suffix", stress(g, "nccl", *CASES, "--trace", f"{g.dir}/x.rtr"), 2, "does not end in .pftrace")
+    expect("of nccl alone", stress(g, "gpu", "--trace", f"{g.dir}/x.pftrace"), 2, "--trace is an option of stress nccl")
+    expect("of nccl alone", stress(g, "all", "--quick", "--trace", f"{g.dir}/x.pftrace"), 2, "--trace is an option of")
+    os.chmod(g.dir, 0o777)
+    p = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", os.path.abspath(job.RANKTRACE),
+                        "stress", "nccl", *CASES, "--trace", f"{g.dir}/x.pftrace"], capture_output=True, text=True,
+                       timeout=60, env=g.env)
+    job.check(p.returncode != 0 and "needs root" in p.stderr and "passed" not in p.stdout, f"{p}")
+
+
+job.need_root()
+for case in (recorded, failed, not_possible):
+    case()
