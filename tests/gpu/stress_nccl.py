@@ -53,8 +53,7 @@ def correct():
 def theirs(program):
     """{size in bytes: (bus bandwidth out of place, in place)} of nccl-tests: a thread a GPU, launched as graphs, since
     one thread that launches for all takes longer than the smaller operations"""
-    out = subprocess.run([f"{TESTS}/{program}_perf", *SIZES_THEIRS, "-t", str(N), "-g", "1", "-G", "1", "-n", "20", "-w",
-                          "5"],
+    out = subprocess.run([f"{TESTS}/{program}_perf", *SIZES_THEIRS, "-t", str(N), "-g1", "-G1", "-n20", "-w5"],
                          capture_output=True, text=True, timeout=240).stdout
     with open(f"{OUT}/{program}-theirs.txt", "a") as f:
         f.write(out)
