@@ -32,6 +32,7 @@
 
 #define CALLS 53
 #define LOOKS 100 /* until closed links are gone */
+#define ATTACH_LOOKS 10000 /* of 1 ms: the kernel attaches for everybody on the host, one after the other */
 
 enum what { CALL, MOVE, EXEC, EXEC_OF_THREAD };
 struct order {
@@ -134,9 +135,16 @@ static void tell(enum what what, int n)
 	done_wait();
 }
 
+/* A scan, and what it leaves to attach: a thread does that, one piece after the other. */
 static void rescan(void)
 {
 	assert_int_equal(session_targets_scan(targets, clock_monotonic_ns()), 0);
+	for (int i = 0; session_targets_unattached(targets) && i < ATTACH_LOOKS; i++) {
+		if (loader_attach_waits(loader))
+			usleep(1000);
+		assert_int_equal(session_targets_attach(targets, clock_monotonic_ns()), 0);
+		assert_int_equal(loader_poll(loader, clock_monotonic_ns()), 0);
+	}
 	loader_tick(loader, clock_monotonic_ns());
 }
 
