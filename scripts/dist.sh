@@ -3,7 +3,7 @@
 # Packs what `make dist` built: scripts/dist.sh BUILD MAN NAME leaves NAME.tar.gz, which unpacks to a folder bin/, lib/,
 # share/ as below /usr/local, and NAME.tar.gz.sha256. SYSROOT: where libraries are, if not on this machine. Libraries
 # that are linked come along, but for the C library; those that are opened at run time (libmicrohttpd, libnats,
-# NVIDIA's) are the host's: two of them bring TLS, which has to get the host's updates.
+# libcurl, libcrypto, ncurses, NVIDIA's) are the host's: most bring TLS, which has to get the host's updates.
 set -euo pipefail
 export LC_ALL=C
 build=$1 man=$2 name=$3

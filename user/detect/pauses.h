@@ -26,8 +26,8 @@ struct pause {                         /* one that ended by itself */
 void pauses_learn(struct pauses *s, const struct model *m, const struct pause *p); /* without memory: nothing */
 /* What ended there before; NULL nothing. Valid until the next pauses_learn(). */
 const struct known_phase *pauses_at(const struct pauses *s, const struct model *m, const char *job, const char *site);
-/* Of this job the longest known phase in which a rank waits in the kernel for `wait` ("": for anything), one that recurs
- * before one that happened once: what a pause may be while its call site is not known. NULL none. */
+/* Of this job the longest known phase in which a rank waits in the kernel for `wait` ("": for anything), one that
+ * recurs before one that happened once: what a pause may be while its call site is not known. NULL none. */
 const struct known_phase *pauses_like(const struct pauses *s, const struct model *m, const char *job, const char *wait);
 void pauses_free(struct pauses *s);
 

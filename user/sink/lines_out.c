@@ -39,7 +39,7 @@ static bool is_socket(int fd)
 	return !fstat(fd, &is) && S_ISSOCK(is.st_mode);
 }
 
-/* Does a write return although nobody reads? */
+/* Does a write return although no process reads? */
 static bool never_waits(int fd)
 {
 	return fd > STDERR_FILENO && fcntl(fd, F_GETFL) & O_NONBLOCK;

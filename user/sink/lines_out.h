@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lines_out.h - lines for a reader that may not read: a pipe to a program that hangs, a terminal that is held. A live
- * session must not stand still behind it, so what the reader does not take is held, up to a limit.
+ * session must not stop behind it, so what the reader does not take is held, up to a limit.
  */
 #ifndef RANKTRACE_LINES_OUT_H
 #define RANKTRACE_LINES_OUT_H

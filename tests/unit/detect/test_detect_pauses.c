@@ -151,8 +151,8 @@ static void a_known_phase_that_lasts_is_a_stall_and_then_a_hang(void **state)
 	assert_true(seen_now.critical_s >= 30 && seen_now.critical_s < 32);
 }
 
-/* It ended by itself, reported as a hang or not: so it may, the next time, and half a minute of it is no news, nor while
- * its call site is still to be read. */
+/* It ended by itself, reported as a hang or not: so it may, the next time, and half a minute of it is no news, nor
+ * while its call site is still to be read. */
 static void what_ended_by_itself_moves_the_limit(void **state)
 {
 	(void)state;

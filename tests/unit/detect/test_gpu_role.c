@@ -94,7 +94,7 @@ static void a_sample_that_began_before_does_not_count(void **state)
 		shows(18.18, 4.83, 0, 0);
 	assert_int_equal(role_since(now - 3 * WINDOW_NS), GPU_ROLE_IN_NCCL);
 	assert_int_equal(role_since(now - 3 * WINDOW_NS + 1), GPU_ROLE_UNKNOWN); /* two are left */
-	assert_int_equal(role_since(now - 4 * WINDOW_NS), GPU_ROLE_IN_NCCL); /* it worked until then */
+	assert_int_equal(role_since(now - 4 * WINDOW_NS), GPU_ROLE_IN_NCCL);     /* it worked until then */
 	shows(88, 25, 50, 37);
 	assert_int_equal(role_since(now - 4 * WINDOW_NS), GPU_ROLE_WORKS);
 }

@@ -10,8 +10,8 @@
 
 #include <stddef.h>
 
-/* Defines `name`: the contents of a file, by struct html_text. Hidden: a reference by way of the table of addresses, for
- * which lld 14 wants their alignment on arm64, is none. */
+/* Defines `name`: the contents of a file, by struct html_text. Hidden: a reference by way of the table of addresses,
+ * for which lld 14 wants their alignment on arm64, is none. */
 #define HTML_FILE_OF(name, path) \
 	__asm__(".section .rodata\n" #name "_begin:\n" \
 		".incbin \"" path "\"\n" #name "_end:\n" \

@@ -52,12 +52,14 @@ static bool is_idle(const struct run *r)
 
 static void run_add(struct run *r, const struct gpu_sampled *l)
 {
-	double work = fmax(r->work, fmax(gpu_percent(l->s.tensor_bp), gpu_percent(l->s.dram_bp)));
-	struct run with = { range_with(&r->sm, gpu_percent(l->s.sm_bp)),
-			    range_with(&r->occupancy, gpu_percent(l->s.occupancy_bp)), work, r->n + 1,
-			    l->ts_ns - l->s.window_ns, false };
+	struct run with = *r;
 
-	if (!r->broken && (is_idle(&with) || (alike(&with.sm) && alike(&with.occupancy) && work <= NO_MEMORY)))
+	with.sm = range_with(&r->sm, gpu_percent(l->s.sm_bp));
+	with.occupancy = range_with(&r->occupancy, gpu_percent(l->s.occupancy_bp));
+	with.work = fmax(r->work, fmax(gpu_percent(l->s.tensor_bp), gpu_percent(l->s.dram_bp)));
+	with.n++;
+	with.first_ns = l->ts_ns - l->s.window_ns;
+	if (!r->broken && (is_idle(&with) || (alike(&with.sm) && alike(&with.occupancy) && with.work <= NO_MEMORY)))
 		*r = with;
 	else
 		r->broken = true;

@@ -18,7 +18,7 @@
 
 #include "base/log.h"
 #include "sink/sink_io.h"
-#include "tests/unit/session/sink_file.h"
+#include "tests/unit/sink/sink_file.h"
 
 static void test_table(void **state)
 {

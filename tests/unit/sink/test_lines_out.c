@@ -153,7 +153,7 @@ static void a_file_holds_nothing(void **state)
 	close(ends[0]);
 }
 
-/* Its flags are everybody's who has it open: a program that shares the terminal or the pipe must not see them change. */
+/* Its flags are those of all who have it open: a program that shares the terminal or pipe must not see them change. */
 static void standard_output_is_opened_anew(void **state)
 {
 	int kept = dup(STDOUT_FILENO), n;
@@ -179,8 +179,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup(f, a_pipe)
 	const struct CMUnitTest tests[] = {
 		TEST(what_is_not_read_is_held), TEST(a_reader_that_never_reads_is_given_up),
-		TEST(a_reader_that_is_gone),	TEST(a_socket_does_not_block),
-		TEST(a_file_holds_nothing),	TEST(standard_output_is_opened_anew),
+		TEST(a_reader_that_is_gone),    TEST(a_socket_does_not_block),
+		TEST(a_file_holds_nothing),     TEST(standard_output_is_opened_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "sink/sink_io.h"
 #include "sink/text.h"
-#include "tests/unit/session/sink_file.h"
+#include "tests/unit/sink/sink_file.h"
 
 static char *terminal_said(struct fixture *f)
 {
