@@ -11,10 +11,10 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-RECORD_IN_BTF(verbs_qp);
+RECORD_IN_BTF(verbs_qp_record);
 RECORD_IN_BTF(verbs_error);
 RECORD_IN_BTF(verbs_async);
-RECORD_IN_BTF(verbs_mr);
+RECORD_IN_BTF(verbs_mr_record);
 RECORD_IN_BTF(verbs_cm);
 RECORD_IN_BTF(verbs_not_opened);
 RECORD_IN_BTF(verbs_burst);
@@ -141,7 +141,7 @@ static __always_inline void device_name(char *to, __u64 context)
 
 static __always_inline void qp_emit(__u64 qp, const struct verbs_flight *f, __u8 change, __s32 result)
 {
-	struct verbs_qp *r = record_reserve(RING_NORMAL, struct verbs_qp, WIRE_VERBS, VERBS_QP);
+	struct verbs_qp_record *r = record_reserve(RING_NORMAL, struct verbs_qp_record, WIRE_VERBS, VERBS_QP);
 
 	if (!r)
 		return;
@@ -254,7 +254,7 @@ int verbs_enter(struct pt_regs *ctx)
 
 static __always_inline void mr_emit(const struct verbs_flight *f, __u32 fn, bool failed)
 {
-	struct verbs_mr *r = record_reserve(RING_NORMAL, struct verbs_mr, WIRE_VERBS, VERBS_MR);
+	struct verbs_mr_record *r = record_reserve(RING_NORMAL, struct verbs_mr_record, WIRE_VERBS, VERBS_MR);
 
 	if (!r)
 		return;

@@ -233,7 +233,7 @@ static int found_emit(struct tracer_handle *h, const struct walk *w, uint64_t no
 
 	for (size_t i = 0; !err && i < w->found->n_qps; i++) {
 		const struct verbs_qp_at *q = &w->found->qps[i];
-		struct verbs_qp r = {
+		struct verbs_qp_record r = {
 			.hdr = { .size = sizeof(r),
 				 .tracer = WIRE_VERBS,
 				 .kind = VERBS_QP,

@@ -126,7 +126,7 @@ enum verbs_abi { /* offsets, bytes; LP64 */
 
 enum verbs_qp_state { VERBS_RESET, VERBS_INIT, VERBS_RTR, VERBS_RTS, VERBS_SQD, VERBS_SQE, VERBS_ERR };
 
-enum verbs_qp_change { /* struct verbs_qp.change: how it came to be reported */
+enum verbs_qp_change { /* struct verbs_qp_record.change: how it came to be reported */
 		       VERBS_QP_MADE = 1,
 		       VERBS_QP_CHANGED = 2,
 		       VERBS_QP_GONE = 3,
@@ -134,7 +134,7 @@ enum verbs_qp_change { /* struct verbs_qp.change: how it came to be reported */
 };
 
 #define VERBS_DEVICE_LEN 32
-struct verbs_qp {
+struct verbs_qp_record {
 	struct wire_hdr hdr;
 	__u64 context, qp;   /* addresses in the process */
 	__u32 qpn, dest_qpn; /* dest_qpn 0: not known by this call */
@@ -150,7 +150,7 @@ struct verbs_qp {
 	__u8 dgid[16];
 	char device[VERBS_DEVICE_LEN];
 };
-_Static_assert(sizeof(struct verbs_qp) == 112, "verbs_qp");
+_Static_assert(sizeof(struct verbs_qp_record) == 112, "verbs_qp_record");
 
 #define VERBS_OPS 8          /* by enum ibv_wr_opcode; the last: all others */
 struct verbs_stats {         /* since the probes were placed */
@@ -184,13 +184,13 @@ struct verbs_async {
 };
 _Static_assert(sizeof(struct verbs_async) == 80, "verbs_async");
 
-struct verbs_mr {
+struct verbs_mr_record {
 	struct wire_hdr hdr;
 	__u64 begin_ns, addr, bytes;
 	__u32 fn; /* enum verbs_fn */
 	__u32 failed;
 };
-_Static_assert(sizeof(struct verbs_mr) == 56, "verbs_mr");
+_Static_assert(sizeof(struct verbs_mr_record) == 56, "verbs_mr_record");
 
 struct verbs_cm {
 	struct wire_hdr hdr;

@@ -111,7 +111,7 @@ static const char *gid_text(const uint8_t gid[16], struct intern *strings)
 	return intern(strings, text);
 }
 
-static const char *qp_verb(const struct verbs_qp *r)
+static const char *qp_verb(const struct verbs_qp_record *r)
 {
 	switch (r->change) {
 	case VERBS_QP_MADE: return "created";
@@ -122,7 +122,7 @@ static const char *qp_verb(const struct verbs_qp *r)
 }
 
 /* For the model. A change that was refused is none. */
-static void qp_change(const struct verbs_qp *r, struct intern *strings, struct event *e)
+static void qp_change(const struct verbs_qp_record *r, struct intern *strings, struct event *e)
 {
 	bool refused = r->result && r->change == VERBS_QP_CHANGED;
 
@@ -144,7 +144,7 @@ static void qp_change(const struct verbs_qp *r, struct intern *strings, struct e
 
 static int decode_qp(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct verbs_qp *r = (const void *)rec;
+	const struct verbs_qp_record *r = (const void *)rec;
 	char name[64];
 
 	if (r->state <= VERBS_ERR && r->change == VERBS_QP_CHANGED && !r->result)
@@ -240,7 +240,7 @@ static int decode_async(const struct wire_hdr *rec, struct intern *strings, stru
 
 static int decode_mr(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct verbs_mr *r = (const void *)rec;
+	const struct verbs_mr_record *r = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_SPAN;
@@ -300,7 +300,7 @@ static int decode_table(const struct wire_hdr *rec, struct intern *strings, stru
 
 #define VERBS(id) .tracer = WIRE_VERBS, .kind = id
 const struct record_kind source_records_verbs[] = {
-	{ "verbs_qp", VERBS(VERBS_QP), .size = sizeof(struct verbs_qp), .n_events = 2, .decode = decode_qp },
+	{ "verbs_qp", VERBS(VERBS_QP), .size = sizeof(struct verbs_qp_record), .n_events = 2, .decode = decode_qp },
 	{ "verbs_stats", VERBS(VERBS_STATS), .size = sizeof(struct verbs_stats), .n_events = 4,
 	  .times = { offsetof(struct verbs_stats, n.first_post_ns), offsetof(struct verbs_stats, n.last_post_ns),
 		     offsetof(struct verbs_stats, n.last_done_ns) },
@@ -309,8 +309,8 @@ const struct record_kind source_records_verbs[] = {
 	  .decode = decode_error },
 	{ "verbs_async", VERBS(VERBS_ASYNC), .size = sizeof(struct verbs_async), .n_events = 2,
 	  .decode = decode_async },
-	{ "verbs_mr", VERBS(VERBS_MR), .size = sizeof(struct verbs_mr),
-	  .times = { offsetof(struct verbs_mr, begin_ns) }, .decode = decode_mr },
+	{ "verbs_mr", VERBS(VERBS_MR), .size = sizeof(struct verbs_mr_record),
+	  .times = { offsetof(struct verbs_mr_record, begin_ns) }, .decode = decode_mr },
 	{ "verbs_cm", VERBS(VERBS_CM), .size = sizeof(struct verbs_cm), .decode = decode_cm },
 	{ "verbs_table", VERBS(VERBS_TABLE), .size = sizeof(struct verbs_table_found), .decode = decode_table },
 	{ "verbs_unopened", VERBS(VERBS_UNOPENED), .size = sizeof(struct verbs_not_opened),
