@@ -80,6 +80,14 @@ static int emit(void *to, const struct wire_hdr *rec)
 	return 0;
 }
 
+/* As a session's loop does: takes what the attaching thread made, closes links that waited. */
+static void turn(void)
+{
+	loader_slice_begin(loader);
+	assert_int_equal(loader_poll(loader, clock_monotonic_ns()), 0);
+	assert_int_equal(loader_tick(loader, clock_monotonic_ns()), 0);
+}
+
 /* What comes back waits for the end of what was taken away; what is new, for the attaching thread. */
 static void lib_attach(const struct target_proc *p, const struct target_lib *lib, enum probe_group group)
 {
@@ -88,8 +96,7 @@ static void lib_attach(const struct target_proc *p, const struct target_lib *lib
 
 	do {
 		note = (struct attach_note){ 0 };
-		loader_slice_begin(loader); /* where probes are dear they come a slice at a time */
-		assert_int_equal(loader_poll(loader, clock_monotonic_ns()), 0);
+		turn();
 		assert_true(loader_attach_lib(loader, source_cuda.tracer, p, lib, group, TIER_TRACE, &note) >= 0);
 	} while ((note.waits || note.more) && clock_monotonic_ns() < until_ns && !usleep(2000));
 	assert_false(note.waits || note.more);
@@ -201,8 +208,10 @@ static void taken_away_and_given_back(void **state)
 	n = loader_probes(loader);
 	loader_shed(loader, pid, polls);
 	assert_true(loader_probes(loader) < n);
-	while (call(POLL, 1, PROBES_POLLS) && looks++ < LOOKS)
+	while (call(POLL, 1, PROBES_POLLS) && looks++ < LOOKS) {
+		turn();
 		usleep(50000);
+	}
 	usleep(300000); /* the return's link is closed behind the entry's */
 	assert_int_equal(call(POLL, 1009, PROBES_POLLS), 0);
 	assert_int_equal(n_records[CUDA_EVENT_QUERY], 0);
@@ -211,8 +220,10 @@ static void taken_away_and_given_back(void **state)
 	assert_int_equal(call(ALLOCATE, 31, PROBES_CALLS), 62);
 
 	loader_shed(loader, pid, polls | calls);
-	for (looks = 0; call(ALLOCATE, 1, PROBES_CALLS) && looks < LOOKS; looks++)
+	for (looks = 0; call(ALLOCATE, 1, PROBES_CALLS) && looks < LOOKS; looks++) {
+		turn();
 		usleep(50000);
+	}
 	assert_int_equal(call(ALLOCATE, 31, PROBES_CALLS), 0);
 	assert_int_equal(call(WAIT, 53, PROBES_NEEDED), 106);
 
@@ -266,8 +277,10 @@ static void only_removal_relieves(void **state)
 	assert_int_equal(bpf_map_update_elem(loader_map_fd(loader, "targets"), &tgid, &t, BPF_ANY), 0);
 	begin_ns = clock_monotonic_ns();
 	loader_shed(loader, pid, polls);
-	while (call(POLL, 1, PROBES_POLLS))
+	while (call(POLL, 1, PROBES_POLLS)) {
+		turn();
 		usleep(1000);
+	}
 	took_ns = clock_monotonic_ns() - begin_ns;
 	usleep(300000); /* the return's link */
 	without_ns = call_ns(2000);
