@@ -8,7 +8,7 @@ set -eu
 
 BUILD="gcc make clang llvm libdeflate-dev libcjson-dev libmicrohttpd-dev libseccomp-dev libcap-dev uthash-dev"
 BUILD="$BUILD libc6-dev e2fsprogs util-linux libprotobuf-c-dev protobuf-c-compiler libnats-dev"
-BUILD="$BUILD libncurses-dev libcurl4-openssl-dev"
+BUILD="$BUILD libncurses-dev libcurl4-openssl-dev libyaml-dev libcrypt-dev libgnutls28-dev"
 TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium mandoc man-db musl-tools libibverbs-dev"
 TESTS="$TESTS nats-server openssl python3-torch tmux"
 # without what they recommend: desktops

@@ -26,6 +26,7 @@ DEFAULTS = {"json": "no", "metrics": "no", "phases": "/var/lib/ranktrace/known_p
             "flight-mb": "16", "flight-keep": "20", "fail-on": "critical", "quiet": "no", "verbose": "no"}
 # Where there is none.
 EXAMPLES = {"pid": "4711", "job": "llama-70b", "duration": "3600", "output": "/var/lib/ranktrace/findings.jsonl",
+            "metrics-config": "/etc/ranktrace/metrics.yml",
             "rotate": "1G", "keep": "5", "ring-size": "1048576", "nats": "tls://bus-1:4222,tls://bus-2:4222",
             "nats-creds": "/etc/ranktrace/node.creds", "nats-ca": "/etc/ranktrace/ca.pem",
             "nats-cert": "/etc/ranktrace/node.pem", "nats-key": "/etc/ranktrace/node-key.pem"}

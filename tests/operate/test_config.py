@@ -25,7 +25,7 @@ WRONG = [("pid", "zero", "not a process id"), ("duration", "0", "not a number of
          ("flight-seconds", "0", "not a number from 1 to"), ("flight-mb", "-1", "not a number from 1 to"),
          ("flight-keep", "many", "not a number from 1 to"), ("fail-on", "info", "warning"),
          ("quiet", "1", "neither 'yes' nor 'no'"), ("verbose", "2", "neither 'yes' nor 'no'")]
-ANY_TEXT = {"job", "phases", "flight", "nats", "nats-creds", "nats-ca", "nats-cert", "nats-key"}
+ANY_TEXT = {"job", "phases", "flight", "metrics-config", "nats", "nats-creds", "nats-ca", "nats-cert", "nats-key"}
 
 
 def written(name, text):

@@ -19,7 +19,7 @@ backported=
 [[ $VERSION_CODENAME = bookworm ]] && backported=/bookworm-backports
 packages="libc6-dev libgcc-12-dev libdeflate-dev libcjson-dev libmicrohttpd-dev libseccomp-dev libcap-dev zlib1g-dev"
 packages+=" uthash-dev busybox-static libprotobuf-c-dev libprotobuf-c1 libnats-dev libncurses-dev"
-packages+=" libcurl4-openssl-dev"
+packages+=" libcurl4-openssl-dev libyaml-dev libcrypt-dev libgnutls28-dev"
 for p in linux-libc-dev libbpf-dev libelf-dev libdw-dev libbpf1 libelf1 libdw1; do packages+=" $p$backported"; done
 [[ $(cat "$root/ready" 2> /dev/null) = "$packages" ]] && { echo "$root"; exit 0; }
 [[ ${ID:-} = debian ]] || skip "they come from Debian's mirrors and this machine has none (${ID:-unknown})"

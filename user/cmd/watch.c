@@ -249,7 +249,7 @@ static void wrong_say(void *of, const char *message)
 }
 
 /* --check-config: all that is wrong in it, and what does not go together. The rest of the command line does not count,
- * and nothing is opened but the file. */
+ * and nothing is opened but the file, and that of metrics-config. */
 static int config_check(struct watch_args *a, const char *path)
 {
 	struct config_keys keys = config_keys(a);
@@ -261,11 +261,13 @@ static int config_check(struct watch_args *a, const char *path)
 	if (config_file_read(&a->session, path, &keys, error, sizeof(error)))
 		code = EXIT_USAGE;
 	apart = outputs_rules_check(&a->session.outputs);
-	apart |= bus_options_check(&a->bus);
+	apart |= bus_options_check(&a->bus) | session_metrics_apart(&a->session);
 	if (apart) {
 		log_error("%s: these settings do not go together", path);
 		code = EXIT_USAGE;
 	}
+	if (session_metrics_check(&a->session))
+		code = EXIT_USAGE;
 	if (!code)
 		printf("%s: nothing is wrong in it\n", path);
 	config_values_free(&a->session);

@@ -56,6 +56,7 @@ static void fixed_compare(const struct session_args *now, const struct session_a
 	name_add(to, "output", outputs_differ(&now->outputs, &next->outputs));
 	name_add(to, "json", now->json != next->json);
 	name_add(to, "metrics", texts_differ(now->metrics, next->metrics));
+	name_add(to, "metrics-config", texts_differ(now->metrics_config, next->metrics_config));
 	name_add(to, "ring-size", a->ring_bytes != b->ring_bytes);
 	name_add(to, "phases", texts_differ(a->phases, b->phases));
 	name_add(to, "flight", !a->flight.dir != !b->flight.dir);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "metrics/server.h"
 #include "metrics/share.h"
+#include "metrics/web_config.h"
 #include "pipeline/pipeline.h"
 
 #define PUBLISH_EVERY_NS 1000000000ull
@@ -61,7 +62,20 @@ static const struct sink_class metrics_class = {
 	.close = metrics_close,
 };
 
-int metrics_serve(const char *address, struct pipeline *p, struct metrics **ret, char *error, size_t size)
+/* This process has the key and the hashes only as long as that takes. */
+static int secured_start(struct metrics *m, const char *address, const char *config, char *error, size_t size)
+{
+	struct web_config web = { 0 };
+	int err = config ? web_config_read(config, &web, error, size) : 0;
+
+	err = err ? err : web_config_load(&web, error, size);
+	err = err ? err : server_start(&m->server, address, &web, &m->share, error, size);
+	web_config_free(&web);
+	return err;
+}
+
+int metrics_serve(const char *address, const char *config, struct pipeline *p, struct metrics **ret, char *error,
+		  size_t size)
 {
 	struct metrics *m = calloc(1, sizeof(*m));
 	int err;
@@ -70,7 +84,7 @@ int metrics_serve(const char *address, struct pipeline *p, struct metrics **ret,
 	if (!m)
 		return -ENOMEM;
 	m->sink.class = &metrics_class;
-	err = server_start(&m->server, address, &m->share, error, size);
+	err = secured_start(m, address, config, error, size);
 	if (!err) {
 		err = pipeline_add_listener(p, &m->sink);
 		if (err)

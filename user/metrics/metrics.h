@@ -13,9 +13,11 @@
 struct metrics;
 struct pipeline;
 
-/* Binds "[ADDR:]PORT" and starts the server; while this process has one thread. The sink is the pipeline's, which
- * closes it. 0, or -errno with object, cause and remedy in `error`. */
-int metrics_serve(const char *address, struct pipeline *p, struct metrics **ret, char *error, size_t size);
+/* Binds "[ADDR:]PORT" and starts the server; while this process has one thread. `config`: its web configuration file
+ * (web_config.h), or NULL. The sink is the pipeline's, which closes it. 0, or -errno with object, cause and remedy in
+ * `error`. */
+int metrics_serve(const char *address, const char *config, struct pipeline *p, struct metrics **ret, char *error,
+		  size_t size);
 /* A page is due. */
 bool metrics_due(const struct metrics *m, uint64_t now_ns);
 /* Writes it; says once that the server has ended. */

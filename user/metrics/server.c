@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "metrics/share.h"
+#include "metrics/web_config.h"
 
 #define BACKLOG 1024
 #define START_MS 10000
@@ -76,8 +77,17 @@ int server_address(const char *text, struct sockaddr_storage *ret, socklen_t *re
 	return -EINVAL;
 }
 
+static bool is_loopback(const struct sockaddr_storage *at)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)at;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)at;
+
+	return at->ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+					: IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
 /* As bound: port 0 became one that was free. */
-static void url_set(struct server *s, int fd)
+static void url_set(struct server *s, int fd, bool tls)
 {
 	struct sockaddr_storage at;
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&at;
@@ -91,8 +101,9 @@ static void url_set(struct server *s, int fd)
 		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
 	else
 		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-	snprintf(s->url, sizeof(s->url), at.ss_family == AF_INET ? "http://%s:%u/metrics" : "http://[%s]:%u/metrics",
-		 host, ntohs(at.ss_family == AF_INET ? v4->sin_port : v6->sin6_port));
+	snprintf(s->url, sizeof(s->url),
+		 at.ss_family == AF_INET ? "http%s://%s:%u/metrics" : "http%s://[%s]:%u/metrics", tls ? "s" : "", host,
+		 ntohs(at.ss_family == AF_INET ? v4->sin_port : v6->sin6_port));
 }
 
 static int listen_on(const char *address, int *ret, char *error, size_t size)
@@ -119,7 +130,7 @@ static int listen_on(const char *address, int *ret, char *error, size_t size)
 }
 
 /* Of the collector it keeps nothing: not even its standard output, whose reader would wait for its end. */
-__attribute__((noreturn)) static void child_run(const int *files, pid_t parent)
+__attribute__((noreturn)) static void child_run(const int *files, pid_t parent, const struct web_config *web)
 {
 	int copies[3];
 
@@ -133,7 +144,24 @@ __attribute__((noreturn)) static void child_run(const int *files, pid_t parent)
 			_exit(1);
 	if (syscall(SYS_close_range, 3, ~0u, 0)) /* Linux 5.9 */
 		_exit(1);
-	server_main(parent);
+	server_main(parent, web);
+}
+
+static const char *status_text(uint8_t status)
+{
+	switch (status) {
+	case SERVER_NO_LIBRARY: return "--metrics: libmicrohttpd.so.12 is missing; install libmicrohttpd12";
+	case SERVER_NO_TLS:
+		return "--metrics-config: this libmicrohttpd has no TLS; install Debian's libmicrohttpd12, or put a "
+		       "reverse proxy in front";
+	case SERVER_NO_BCRYPT:
+		return "--metrics-config: passwords take libcrypt with bcrypt (libxcrypt) and libgnutls.so.30; install "
+		       "libcrypt1 and libgnutls30";
+	case SERVER_BAD_PAIR:
+		return "--metrics-config: cert_file and key_file are no pair that GnuTLS takes; 'openssl x509 -noout "
+		       "-pubkey -in CERT' and 'openssl pkey -pubout -in KEY' must print the same";
+	}
+	return "--metrics: the server did not start; it takes a kernel with seccomp filters";
 }
 
 /* It has its library, gave up its rights, and listens; or says why not. */
@@ -144,14 +172,13 @@ static int status_wait(int fd, char *error, size_t size)
 
 	if (poll(&p, 1, START_MS) == 1 && read(fd, &status, 1) != 1)
 		status = SERVER_FAILED;
-	if (status == SERVER_NO_LIBRARY)
-		snprintf(error, size, "--metrics: libmicrohttpd.so.12 is missing; install libmicrohttpd12");
-	else if (status != SERVER_READY)
-		snprintf(error, size, "--metrics: the server did not start; it takes a kernel with seccomp filters");
+	if (status != SERVER_READY)
+		snprintf(error, size, "%s", status_text(status));
 	return status == SERVER_READY ? 0 : -ENOTSUP;
 }
 
-static int child_start(struct server *s, int listen_fd, int page_fd, char *error, size_t size)
+static int child_start(struct server *s, int listen_fd, int page_fd, const struct web_config *web, char *error,
+		       size_t size)
 {
 	int status[2], err = pipe2(status, O_CLOEXEC) ? -errno : 0, files[] = { listen_fd, page_fd, status[1] };
 	pid_t parent = getpid();
@@ -160,7 +187,7 @@ static int child_start(struct server *s, int listen_fd, int page_fd, char *error
 		return err;
 	s->pid = fork();
 	if (!s->pid)
-		child_run(files, parent);
+		child_run(files, parent, web);
 	err = s->pid < 0 ? -errno : 0;
 	s->pid = s->pid < 0 ? 0 : s->pid;
 	close(status[1]);
@@ -170,23 +197,44 @@ static int child_start(struct server *s, int listen_fd, int page_fd, char *error
 	return err;
 }
 
-int server_start(struct server *s, const char *address, struct share **ret, char *error, size_t size)
+/* Once, at the start. */
+static void open_door_say(const char *address, const struct web_config *web)
+{
+	struct sockaddr_storage at;
+	socklen_t len;
+	char unused[1];
+	bool tls = web->cert.path, asks = web->n_users;
+
+	if ((tls && asks) || server_address(address, &at, &len, unused, 0) || is_loopback(&at))
+		return;
+	log_warn("--metrics %s: %s; have a --metrics-config with tls_server_config and basic_auth_users "
+		 "(docs/operate.md), or listen on 127.0.0.1",
+		 address,
+		 asks  ? "without TLS the passwords cross the network readable"
+		 : tls ? "all who reach this address may read the metrics"
+		       : "all who reach this address may read the metrics, also on their way");
+}
+
+int server_start(struct server *s, const char *address, const struct web_config *web, struct share **ret, char *error,
+		 size_t size)
 {
 	int listen_fd = -1, page_fd = -1, err = listen_on(address, &listen_fd, error, size);
 
 	if (err)
 		return err;
 	snprintf(error, size, "--metrics: out of memory or processes");
-	url_set(s, listen_fd);
+	url_set(s, listen_fd, web->cert.path);
 	err = share_new(ret, &page_fd);
 	if (!err) {
-		err = child_start(s, listen_fd, page_fd, error, size);
+		err = child_start(s, listen_fd, page_fd, web, error, size);
 		close(page_fd);
 	}
 	close(listen_fd);
-	if (!err)
-		log_info("metrics at %s", s->url);
-	return err;
+	if (err)
+		return err;
+	open_door_say(address, web);
+	log_info("metrics at %s", s->url);
+	return 0;
 }
 
 bool server_ended(struct server *s)

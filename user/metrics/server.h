@@ -13,25 +13,35 @@
 #include <sys/types.h>
 
 struct share;
+struct web_config;
 
 #define SERVER_NAME "ranktrace-http"
 
 struct server {
 	pid_t pid;    /* 0: none, or it ended */
-	char url[96]; /* "http://127.0.0.1:9978/metrics" */
+	char url[96]; /* "http://127.0.0.1:9978/metrics", or https */
 };
 
 /* "[ADDR:]PORT": a number as address ("[::1]" of IPv6), none: 127.0.0.1. 0, or -EINVAL with what is wrong in `error`.
  */
 int server_address(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len, char *error, size_t size);
-/* Binds and forks: while this process still has one thread. The page to write is *ret. 0, or -errno with `error`. */
-int server_start(struct server *s, const char *address, struct share **ret, char *error, size_t size);
+/* Binds and forks: while this process still has one thread. `web`: who may read, with certificate and key loaded; the
+ * server has its own copy. The page to write is *ret. 0, or -errno with `error`. */
+int server_start(struct server *s, const char *address, const struct web_config *web, struct share **ret, char *error,
+		 size_t size);
 bool server_ended(struct server *s);
 void server_stop(struct server *s);
 
 /* server_http.c: the process itself; never returns. Its files: */
 enum { SERVER_SOCKET, SERVER_PAGE, SERVER_STATUS };
-enum server_status { SERVER_READY = 1, SERVER_NO_LIBRARY, SERVER_FAILED }; /* a byte, once */
-__attribute__((noreturn)) void server_main(pid_t parent);
+enum server_status { /* a byte, once */
+		     SERVER_READY = 1,
+		     SERVER_NO_LIBRARY,
+		     SERVER_NO_TLS,    /* libmicrohttpd was built without */
+		     SERVER_NO_BCRYPT, /* nor digests: libcrypt, libgnutls */
+		     SERVER_BAD_PAIR,  /* certificate and key */
+		     SERVER_FAILED
+};
+__attribute__((noreturn)) void server_main(pid_t parent, const struct web_config *web);
 
 #endif

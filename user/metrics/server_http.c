@@ -19,9 +19,13 @@
 #include "base/clock.h"
 #include "base/confine.h"
 #include "metrics/format.h"
+#include "metrics/server_auth.h"
 
 #define CONNECTIONS_MAX 1536 /* the oldest goes; libmicrohttpd itself refuses at CONNECTIONS_END */
 #define CONNECTIONS_END 2048
+#define TLS_CONNECTIONS_MAX 384 /* each has buffers and keys of GnuTLS: docs/measurements/metrics_tls.md */
+#define TLS_CONNECTIONS_END 512
+#define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* as Prometheus' exporters without min_version */
 #define CONNECTION_LIFE_NS 5000000000ull
 #define CONNECTION_BYTES 4096 /* for a request's headers; a scraper's have 500 */
 #define FILES_MAX 4096
@@ -46,6 +50,10 @@ struct connection {
 	X(queue_response, MHD_queue_response) \
 	X(destroy_response, MHD_destroy_response) \
 	X(lookup_value, MHD_lookup_connection_value) \
+	X(is_supported, MHD_is_feature_supported) \
+	X(basic_auth, MHD_basic_auth_get_username_password) \
+	X(basic_auth_fail, MHD_queue_basic_auth_fail_response) \
+	X(give_back, MHD_free) \
 	X(connection_info, MHD_get_connection_info)
 
 static struct {
@@ -55,6 +63,7 @@ static struct {
 } http;
 
 static struct {
+	const struct web_config *web;
 	const struct share *share;
 	struct shared_page page;
 	uint64_t turn; /* of `page` and the answers */
@@ -125,9 +134,39 @@ static enum MHD_Result page_send(struct MHD_Connection *c)
 	return r ? http.queue_response(c, MHD_HTTP_OK, r) : MHD_NO;
 }
 
+static enum auth who_asks(struct MHD_Connection *c)
+{
+	char *password = NULL, *name = http.basic_auth(c, &password);
+	enum auth who = auth_check(name, password, clock_monotonic_ns());
+
+	if (password)
+		explicit_bzero(password, strlen(password));
+	http.give_back(password);
+	http.give_back(name);
+	return who;
+}
+
+static enum MHD_Result refusal_send(struct MHD_Connection *c, enum auth who)
+{
+	static const char text[] = "a user and the password are wanted (basic authentication)\n";
+	struct MHD_Response *r;
+	enum MHD_Result done;
+
+	if (who == AUTH_LATER)
+		return text_send(c, MHD_HTTP_TOO_MANY_REQUESTS, "too many wrong passwords; again in some seconds\n");
+	r = http.response_from_buffer(sizeof(text) - 1, (void *)text, MHD_RESPMEM_PERSISTENT);
+	if (!r)
+		return MHD_NO;
+	http.add_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
+	done = http.basic_auth_fail(c, "ranktrace", r);
+	http.destroy_response(r);
+	return done;
+}
+
 static enum MHD_Result request_take(void *of, struct MHD_Connection *c, const char *url, const char *method,
 				    const char *version, const char *upload, size_t *upload_size, void **state)
 {
+	enum auth who;
 	bool reads = !strcmp(method, MHD_HTTP_METHOD_GET) || !strcmp(method, MHD_HTTP_METHOD_HEAD);
 
 	(void)of;
@@ -140,6 +179,8 @@ static enum MHD_Result request_take(void *of, struct MHD_Connection *c, const ch
 		*state = &server;
 		return MHD_YES;
 	}
+	if (server.web->n_users && (who = who_asks(c)) != AUTH_RIGHT)
+		return refusal_send(c, who);
 	if (!strcmp(url, "/metrics"))
 		return page_send(c);
 	return !strcmp(url, "/") ? text_send(c, MHD_HTTP_OK, ROOT_TEXT) : text_send(c, MHD_HTTP_NOT_FOUND, ROOT_TEXT);
@@ -170,7 +211,7 @@ static void connection_add(struct MHD_Connection *c, void **of)
 	*of = k;
 	if (!k)
 		return;
-	if (server.n >= CONNECTIONS_MAX)
+	if (server.n >= (server.web->cert.path ? TLS_CONNECTIONS_MAX : CONNECTIONS_MAX))
 		connection_cut(server.oldest);
 	*k = (struct connection){ .fd = i->connect_fd, .begun_ns = clock_monotonic_ns(), .prev = server.newest };
 	*(k->prev ? &k->prev->next : &server.oldest) = k;
@@ -252,7 +293,33 @@ static void status_say(enum server_status status)
 	close(SERVER_STATUS);
 }
 
-void server_main(pid_t parent)
+static struct MHD_Daemon *daemon_start(void)
+{
+	bool tls = server.web->cert.path;
+	struct MHD_OptionItem secure[] = { { MHD_OPTION_HTTPS_MEM_KEY, 0, server.web->key.text },
+					   { MHD_OPTION_HTTPS_MEM_CERT, 0, server.web->cert.text },
+					   { MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_VERSIONS },
+					   { MHD_OPTION_END, 0, NULL } };
+
+	return http.start_daemon(MHD_USE_EPOLL | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, request_take, NULL,
+				 MHD_OPTION_LISTEN_SOCKET, SERVER_SOCKET, MHD_OPTION_CONNECTION_LIMIT,
+				 tls ? TLS_CONNECTIONS_END : CONNECTIONS_END, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+				 (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, connection_change, NULL,
+				 MHD_OPTION_ARRAY, tls ? secure : &secure[3], MHD_OPTION_END);
+}
+
+/* What cannot be opened later. */
+static void libraries_open(void)
+{
+	if (!library_open())
+		status_say(SERVER_NO_LIBRARY);
+	if (server.web->cert.path && http.is_supported(MHD_FEATURE_TLS) != MHD_YES)
+		status_say(SERVER_NO_TLS);
+	if (server.web->n_users && (http.is_supported(MHD_FEATURE_BASIC_AUTH) != MHD_YES || !auth_open(server.web)))
+		status_say(SERVER_NO_BCRYPT);
+}
+
+void server_main(pid_t parent, const struct web_config *web)
 {
 	struct MHD_Daemon *d;
 
@@ -260,18 +327,17 @@ void server_main(pid_t parent)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	if (!library_open())
-		status_say(SERVER_NO_LIBRARY);
+	server.web = web;
+	libraries_open();
 	setenv("TZ", "UTC0", 1); /* for the header Date libc would want a file later */
 	tzset();
 	server.share = share_map(SERVER_PAGE);
 	if (!server.share)
 		status_say(SERVER_FAILED);
 	rights_give_up(parent);
-	d = http.start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, request_take, NULL, MHD_OPTION_LISTEN_SOCKET, SERVER_SOCKET,
-			      MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_END, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-			      (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, connection_change, NULL,
-			      MHD_OPTION_END);
+	d = daemon_start();
+	if (!d && web->cert.path)
+		status_say(SERVER_BAD_PAIR);
 	if (!d || confine_server_calls())
 		status_say(SERVER_FAILED);
 	status_say(SERVER_READY);

@@ -17,6 +17,7 @@
 #include "command.h"
 #include "inspect/discover/privilege.h"
 #include "metrics/metrics.h"
+#include "metrics/web_config.h"
 #include "inspect/reader/reader.h"
 
 #define RING_BYTES_MIN 65536u /* the largest page of a kernel we run on */
@@ -85,6 +86,12 @@ static int set_json(struct session_args *a, const char *v, struct out *e)
 static int set_metrics(struct session_args *a, const char *v, struct out *e)
 {
 	return argument_metrics_set(v, &a->metrics, e->text, e->size);
+}
+static int set_metrics_config(struct session_args *a, const char *v, struct out *e)
+{
+	(void)e;
+	a->metrics_config = strcmp(v, "no") ? v : NULL;
+	return 0;
 }
 static int set_quiet(struct session_args *a, const char *v, struct out *e)
 {
@@ -237,6 +244,9 @@ static int set_phases(struct session_args *a, const char *v, struct out *e)
 	X("metrics", 1016, "[ADDR:]PORT", \
 	  "serve Prometheus metrics at http://ADDR:PORT/metrics (ADDR 127.0.0.1; docs/operate.md)", HELP_OUTPUT, \
 	  set_metrics) \
+	X("metrics-config", 1017, "FILE", \
+	  "TLS and passwords of --metrics, as in the web configuration file of Prometheus' exporters: " \
+	  "tls_server_config, basic_auth_users; no: none", HELP_OUTPUT, set_metrics_config) \
 	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", HELP_LIMITS, set_hang) \
 	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", HELP_LIMITS, set_busy) \
 	X("dstate-limit", 1001, "SEC", "report a D state past this (5)", HELP_LIMITS, set_dstate) \
@@ -347,6 +357,28 @@ void session_args_settle(struct session_args *a)
 		a->session.budget_node_ppm = BUDGET_NODE_TIMES * a->session.budget_ppm;
 }
 
+int session_metrics_apart(const struct session_args *a)
+{
+	if (!a->metrics_config || a->metrics)
+		return EXIT_CLEAN;
+	log_error("--metrics-config without --metrics: say where they are served, as --metrics 9978");
+	return EXIT_USAGE;
+}
+
+int session_metrics_check(const struct session_args *a)
+{
+	struct web_config web = { 0 };
+	char error[1024];
+	int err = a->metrics_config ? web_config_read(a->metrics_config, &web, error, sizeof(error)) : 0;
+
+	web_config_free(&web);
+	if (err == -ENOENT)
+		log_warn("metrics-config: %s is not on this host; it was not checked", a->metrics_config);
+	else if (err)
+		log_error("metrics-config: %s", error);
+	return err && err != -ENOENT ? EXIT_USAGE : EXIT_CLEAN;
+}
+
 int session_args_check(const struct session_args *a)
 {
 	char error[1024];
@@ -385,10 +417,10 @@ void session_readers_free(struct session_args *a, struct reader *r)
 
 int session_outputs_open(struct session_args *a, struct pipeline *p)
 {
-	char error[256];
+	char error[1024];
 	int code;
 
-	if (outputs_rules_check(&a->outputs))
+	if (outputs_rules_check(&a->outputs) || session_metrics_apart(a))
 		return EXIT_USAGE;
 	if (a->json && outputs_take_stdout(&a->outputs)) {
 		log_error("--json and -o - both want standard output: write the findings with -o FILE.jsonl");
@@ -396,7 +428,8 @@ int session_outputs_open(struct session_args *a, struct pipeline *p)
 	}
 	a->outputs.live = true;
 	code = outputs_open(p, a->json ? "json" : "terminal", &a->outputs);
-	if (code || !a->metrics || !metrics_serve(a->metrics, p, &a->session.metrics, error, sizeof(error)))
+	if (code || !a->metrics ||
+	    !metrics_serve(a->metrics, a->metrics_config, p, &a->session.metrics, error, sizeof(error)))
 		return code;
 	log_error("%s", error);
 	return EXIT_USAGE;

@@ -19,8 +19,9 @@ struct session_args {
 	uint32_t pids[SESSION_PIDS_MAX];
 	struct outputs outputs;
 	bool json;
-	const char *metrics;   /* "[ADDR:]PORT"; NULL: none are served */
-	enum severity fail_on; /* exit code 1 from there on */
+	const char *metrics;        /* "[ADDR:]PORT"; NULL: none are served */
+	const char *metrics_config; /* FILE; NULL: no TLS, no password */
+	enum severity fail_on;      /* exit code 1 from there on */
 	bool phases_given;
 	bool budget_given, budget_node_given;
 	struct kept_value *values; /* of the file: config/config_file.h */
@@ -43,6 +44,11 @@ int session_readers_open(struct session_args *a, struct reader **ret);
 void session_readers_free(struct session_args *a, struct reader *r);
 /* Sets what was not given and depends on other settings; session_args_run() does it too. */
 void session_args_settle(struct session_args *a);
+/* Is what is in --metrics-config's file right? None where the check runs is no error. EXIT_CLEAN, or EXIT_USAGE after
+ * logging why not. */
+int session_metrics_check(const struct session_args *a);
+/* Do --metrics and --metrics-config go together? The same. */
+int session_metrics_apart(const struct session_args *a);
 /* Checks privileges. Returns EXIT_CLEAN, or the exit code after logging why. */
 int session_args_check(const struct session_args *a);
 /* Opens the outputs. Returns EXIT_CLEAN, or the exit code after logging why. */
