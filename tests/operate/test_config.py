@@ -84,12 +84,26 @@ def check_daemon(folder):
     job.check(out.returncode == 2 and f"{folder}/none.conf: No such file" in out.stderr, out.stderr)
 
 
+def check_web(folder):
+    """What metrics-config names is checked too, where it is there: the file may be made elsewhere."""
+    web = written(f"{folder}/web.yml", "basic_auth_users:\n  prom: secret\n")
+    path = written(f"{folder}/web.conf", f"metrics = 9978\nmetrics-config = {web}\n")
+    out = run("--check-config", path)
+    job.check(out.returncode == 2 and f"{web}:2: prom: not a bcrypt hash" in out.stderr, f"{out.returncode} {out.stderr}")
+    os.remove(web)
+    out = run("--check-config", path)
+    job.check(out.returncode == 0 and f"{web} is not on this host" in out.stderr, f"{out.returncode} {out.stderr}")
+    out = run("--check-config", written(f"{folder}/web.conf", f"metrics-config = {web}\n"))
+    job.check(out.returncode == 0 and "--metrics-config without --metrics" in out.stderr, out.stderr)
+
+
 def main():
     folder = tempfile.mkdtemp(prefix="ranktrace-config-")
     job.dirs.append(folder)
     known = check_sample(folder)
     check_wrong(folder, known)
     check_daemon(folder)
+    check_web(folder)
 
 
 if __name__ == "__main__":

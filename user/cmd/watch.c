@@ -261,7 +261,7 @@ static int config_check(struct watch_args *a, const char *path)
 	if (config_file_read(&a->session, path, &keys, error, sizeof(error)))
 		code = EXIT_USAGE;
 	apart = outputs_rules_check(&a->session.outputs);
-	apart |= bus_options_check(&a->bus) | session_metrics_apart(&a->session);
+	apart |= bus_options_check(&a->bus);
 	if (apart) {
 		log_error("%s: these settings do not go together", path);
 		code = EXIT_USAGE;

@@ -2,7 +2,7 @@
  *
  * server_auth.h - is it a user's password? In the server's process, whose one thread a bcrypt hash holds for a tenth of
  * a second: so it is computed once for a password that is right, which is known again by a keyed digest, and for wrong
- * ones only within a share of the time.
+ * ones only within a share of a core.
  */
 #ifndef RANKTRACE_METRICS_SERVER_AUTH_H
 #define RANKTRACE_METRICS_SERVER_AUTH_H
@@ -14,9 +14,9 @@
 
 enum auth { AUTH_RIGHT, AUTH_WRONG, AUTH_LATER /* too many were wrong: not checked */ };
 
-/* Of time, at most a tenth goes into hashes; a second of it may be saved up. */
+/* Hashes take at most a tenth of a core; a second of it may be saved up. */
 #define AUTH_SHARE 10
-#define AUTH_SAVED_NS 1000000000ull
+#define AUTH_SAVED_NS 1000000000ll
 
 /* Opens libcrypt and libgnutls, and takes a key: before the process is confined. `users` stay the caller's, and as they
  * are. False: one of them is missing, or has no bcrypt. */

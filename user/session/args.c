@@ -357,12 +357,11 @@ void session_args_settle(struct session_args *a)
 		a->session.budget_node_ppm = BUDGET_NODE_TIMES * a->session.budget_ppm;
 }
 
-int session_metrics_apart(const struct session_args *a)
+/* As for a command line that says --metrics=no over a file. */
+static void metrics_unserved_say(const struct session_args *a)
 {
-	if (!a->metrics_config || a->metrics)
-		return EXIT_CLEAN;
-	log_error("--metrics-config without --metrics: say where they are served, as --metrics 9978");
-	return EXIT_USAGE;
+	if (a->metrics_config && !a->metrics)
+		log_warn("--metrics-config without --metrics: none are served; --metrics 9978 serves them");
 }
 
 int session_metrics_check(const struct session_args *a)
@@ -372,6 +371,7 @@ int session_metrics_check(const struct session_args *a)
 	int err = a->metrics_config ? web_config_read(a->metrics_config, &web, error, sizeof(error)) : 0;
 
 	web_config_free(&web);
+	metrics_unserved_say(a);
 	if (err == -ENOENT)
 		log_warn("metrics-config: %s is not on this host; it was not checked", a->metrics_config);
 	else if (err)
@@ -420,12 +420,13 @@ int session_outputs_open(struct session_args *a, struct pipeline *p)
 	char error[1024];
 	int code;
 
-	if (outputs_rules_check(&a->outputs) || session_metrics_apart(a))
+	if (outputs_rules_check(&a->outputs))
 		return EXIT_USAGE;
 	if (a->json && outputs_take_stdout(&a->outputs)) {
 		log_error("--json and -o - both want standard output: write the findings with -o FILE.jsonl");
 		return EXIT_USAGE;
 	}
+	metrics_unserved_say(a);
 	a->outputs.live = true;
 	code = outputs_open(p, a->json ? "json" : "terminal", &a->outputs);
 	if (code || !a->metrics ||

@@ -47,8 +47,6 @@ void session_args_settle(struct session_args *a);
 /* Is what is in --metrics-config's file right? None where the check runs is no error. EXIT_CLEAN, or EXIT_USAGE after
  * logging why not. */
 int session_metrics_check(const struct session_args *a);
-/* Do --metrics and --metrics-config go together? The same. */
-int session_metrics_apart(const struct session_args *a);
 /* Checks privileges. Returns EXIT_CLEAN, or the exit code after logging why. */
 int session_args_check(const struct session_args *a);
 /* Opens the outputs. Returns EXIT_CLEAN, or the exit code after logging why. */
