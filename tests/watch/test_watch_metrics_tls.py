@@ -19,7 +19,7 @@ HASH = "$2y$04$abcdefghijklmnopqrstuu/LVz6MZlItEy42I2juLihZ66HnQx/cy"  # of it
 TLS = "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n"
 SLOW_HASH = "$2b$12$abcdefghijklmnopqrstuuq2uHH4t8IjTa8PV9VUUF1vssBH6WaR2"  # of cost 12
 USERS = f"basic_auth_users:\n  prom: {HASH}\n  slow: {SLOW_HASH}\n"
-CLIENTS = 600  # more than may be open
+CLIENTS = 1700  # more than may be open
 
 
 def written(folder, name, text):

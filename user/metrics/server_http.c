@@ -23,13 +23,11 @@
 
 #define CONNECTIONS_MAX 1536 /* the oldest goes; libmicrohttpd itself refuses at CONNECTIONS_END */
 #define CONNECTIONS_END 2048
-#define TLS_CONNECTIONS_MAX 384 /* each has buffers and keys of GnuTLS: docs/measurements/metrics_tls.md */
-#define TLS_CONNECTIONS_END 512
 #define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* as Prometheus' exporters without min_version */
 #define CONNECTION_LIFE_NS 5000000000ull
 #define CONNECTION_BYTES 4096 /* for a request's headers; a scraper's have 500 */
 #define FILES_MAX 4096
-#define DATA_BYTES (128u << 20) /* 2,048 connections, and pages that slow clients still take */
+#define DATA_BYTES (128u << 20) /* 2,048 connections (TLS: of 16 KB), and pages that slow clients still take */
 #define STALE_NS 30000000000ull /* the collector writes one a second */
 #define WAIT_MS 500
 #define ROOT_TEXT "ranktrace: metrics at /metrics\n"
@@ -211,7 +209,7 @@ static void connection_add(struct MHD_Connection *c, void **of)
 	*of = k;
 	if (!k)
 		return;
-	if (server.n >= (server.web->cert.path ? TLS_CONNECTIONS_MAX : CONNECTIONS_MAX))
+	if (server.n >= CONNECTIONS_MAX)
 		connection_cut(server.oldest);
 	*k = (struct connection){ .fd = i->connect_fd, .begun_ns = clock_monotonic_ns(), .prev = server.newest };
 	*(k->prev ? &k->prev->next : &server.oldest) = k;
@@ -302,10 +300,10 @@ static struct MHD_Daemon *daemon_start(void)
 					   { MHD_OPTION_END, 0, NULL } };
 
 	return http.start_daemon(MHD_USE_EPOLL | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, request_take, NULL,
-				 MHD_OPTION_LISTEN_SOCKET, SERVER_SOCKET, MHD_OPTION_CONNECTION_LIMIT,
-				 tls ? TLS_CONNECTIONS_END : CONNECTIONS_END, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-				 (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, connection_change, NULL,
-				 MHD_OPTION_ARRAY, tls ? secure : &secure[3], MHD_OPTION_END);
+				 MHD_OPTION_LISTEN_SOCKET, SERVER_SOCKET, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_END,
+				 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+				 MHD_OPTION_NOTIFY_CONNECTION, connection_change, NULL, MHD_OPTION_ARRAY,
+				 tls ? secure : &secure[3], MHD_OPTION_END);
 }
 
 /* What cannot be opened later. */
