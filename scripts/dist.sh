@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Packs what `make dist` built: scripts/dist.sh BUILD MAN NAME leaves NAME.tar.gz, which unpacks to a folder bin/, lib/,
 # share/ as below /usr/local, and NAME.tar.gz.sha256. SYSROOT: where libraries are, if not on this machine. Libraries
-# that are linked come along, but for the C library; those that are opened at run time (libmicrohttpd, libnats,
+# that are linked come along, but for the C library; those that are opened at run time (libmicrohttpd, libyaml, libnats,
 # libcurl, libcrypto, ncurses, NVIDIA's) are the host's: most bring TLS, which has to get the host's updates.
 set -euo pipefail
 export LC_ALL=C

@@ -89,7 +89,7 @@ def check_web(folder):
     web = written(f"{folder}/web.yml", "basic_auth_users:\n  prom: secret\n")
     path = written(f"{folder}/web.conf", f"metrics = 9978\nmetrics-config = {web}\n")
     out = run("--check-config", path)
-    job.check(out.returncode == 2 and f"{web}:2: prom: not a bcrypt hash" in out.stderr, f"{out.returncode} {out.stderr}")
+    job.check(out.returncode == 2 and f"{web}:2: prom: not a bcrypt hash" in out.stderr, out.stderr)
     os.remove(web)
     out = run("--check-config", path)
     job.check(out.returncode == 0 and f"{web} is not on this host" in out.stderr, f"{out.returncode} {out.stderr}")

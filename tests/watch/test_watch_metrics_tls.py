@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--metrics-config: metrics over TLS and for users alone, by a file that Prometheus' own tools take. Who has no password,
-a wrong one, or no TLS gets nothing, and wrong ones without end delay no scraper. A file that is wrong ends the start."""
+"""--metrics-config: metrics over TLS and for users alone, by a file that Prometheus' own tools take. A client without
+password, with a wrong one, or without TLS gets nothing, and wrong ones without end delay no scraper. A file that is
+wrong ends the start. Needs openssl and curl."""
 import os
 import re
 import shutil
@@ -67,7 +68,8 @@ class Watch:
 
 def curl(url, *args):
     """curl's exit status, the answer's status, its text."""
-    out = subprocess.run(["curl", "-sS", "-m", "20", "-w", "\n%{http_code}", *args, url], capture_output=True, text=True)
+    out = subprocess.run(["curl", "-sS", "-m", "20", "-w", "\n%{http_code}", *args, url], capture_output=True,
+                         text=True)
     text, _, status = out.stdout.rpartition("\n")
     return out.returncode, int(status), text
 
