@@ -2,15 +2,18 @@
 """--metrics-config: metrics over TLS and for users alone, by a file that Prometheus' own tools take. A client without
 password, with a wrong one, or without TLS gets nothing, and wrong ones without end delay no scraper. A file that is
 wrong ends the start. Needs openssl and curl."""
-import os
+import base64
 import re
 import shutil
 import socket
+import ssl
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
@@ -96,10 +99,23 @@ def who_gets_what(url, ca):
     out = subprocess.run(["curl", "-sSi", *ca, url], capture_output=True, text=True).stdout
     job.check(re.search(r'^www-authenticate: Basic realm="ranktrace"', out, re.M | re.I), out)
     job.check(curl(url, *user)[0] == 60, "a stranger's certificate is believed")
-    job.check(curl(url, *ca, *user, "--tls-max", "1.1")[0] == 35, "TLS 1.1")
+    job.check(curl(url, *ca, *user, "--tls-max", "1.1", "--ciphers", "DEFAULT@SECLEVEL=0")[0] == 35, "TLS 1.1")
     plain = curl(url.replace("https", "http"), *user)
     job.check(plain[0] in (52, 56) and not plain[2], f"without TLS: {plain}")
     wait_page(url, *ca, *user)
+
+
+def scrapes(url, folder):
+    """As Prometheus, but with a connection for each: what a handshake costs is in it."""
+    trust = ssl.create_default_context(cafile=f"{folder}/cert.pem")
+    user = {"Authorization": "Basic " + base64.b64encode(f"prom:{PASSWORD}".encode()).decode()}
+    took = []
+    for _ in range(20):
+        begin = time.monotonic()
+        with urllib.request.urlopen(urllib.request.Request(url, headers=user), context=trust, timeout=20) as r:
+            job.check(r.status == 200 and b"ranktrace_tier_info{" in r.read(), "no metrics")
+        took.append(time.monotonic() - begin)
+    print(f"  a scrape over TLS {statistics.median(took) * 1e3:.1f} ms (longest {max(took) * 1e3:.1f} ms)")
 
 
 def guesses(url, ca):
@@ -125,13 +141,25 @@ def guesses(url, ca):
     job.check(set(seen) == {401, 429}, f"{set(seen)}")
 
 
-def many(url, ca):
+def server_mb(s):
+    """Data of the server's process: its limit is 128 MB."""
+    with open(f"/proc/{s.process.pid}/task/{s.process.pid}/children") as f:
+        server = next(int(p) for p in f.read().split() if open(f"/proc/{p}/comm").read() == "ranktrace-http\n")
+    with open(f"/proc/{server}/status") as f:
+        return int(re.search(r"VmData:\s+(\d+) kB", f.read())[1]) / 1000
+
+
+def many(s, ca):
     """Clients that do not even begin TLS; the oldest go."""
+    url, before = s.url, server_mb(s)
     host, _, port = url.split("/")[2].rpartition(":")
     held = [socket.create_connection((host, int(port)), timeout=15) for _ in range(CLIENTS)]
     wait_page(url, *ca, "-u", f"prom:{PASSWORD}")
-    for s in held:
-        s.close()
+    after = server_mb(s)
+    print(f"  {CLIENTS} clients: {before:.0f} MB of data become {after:.0f} MB")
+    job.check(after < 64, f"{after} MB, of 128 that it may have")
+    for client in held:
+        client.close()
 
 
 def prometheus_takes_it(config):
@@ -150,8 +178,9 @@ def secured(folder):
     s = Watch(folder, "0.0.0.0:0", config)
     job.check(s.url.startswith("https://"), s.url)
     who_gets_what(s.url, ca)
+    scrapes(s.url, folder)
     guesses(s.url, ca)
-    many(s.url, ca)
+    many(s, ca)
     job.check("warning: --metrics" not in s.stderr() and s.process.poll() is None, s.stderr())
     s.kill()
 
