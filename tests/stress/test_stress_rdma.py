@@ -20,16 +20,20 @@ ONE = [*QUICK, "--operations", "write", "--measures", "bandwidth"]
 LINKS = ["--shapes", "nic-to-nic"]
 
 
+def device_of(fault):
+    return fault["subject"].get("device")
+
+
 def check(what, status, by, err, code, device=None, kind=None, words=""):
-    """That exit status, and faults of that kind of that device alone."""
+    """That exit status, and faults of that kind of that device, or of these, alone."""
     faults = by.get("fault", [])
-    print(f"{what}: exit {status}, {sorted({(f.get('device'), f['kind']) for f in faults}, key=str)}", flush=True)
+    print(f"{what}: exit {status}, {sorted({(device_of(f), f['kind']) for f in faults}, key=str)}", flush=True)
     job.check(status == code, f"{what}: exit {status}, not {code}: {by.get('end')} {faults} {err}")
     if kind:
         job.check(faults and all(f["kind"] == kind for f in faults), f"{what}: not {kind}: {faults}")
-        job.check({f.get("device") for f in faults} == {device} if isinstance(device, str) else
-                  {f.get("device") for f in faults} == device, f"{what}: not {device} alone: {faults}")
-        job.check(words in faults[0]["text"], f"{what}: no '{words}': {faults[0]['text']}")
+        want = {device} if isinstance(device, str) else device
+        job.check({device_of(f) for f in faults} == want, f"{what}: not {device} alone: {faults}")
+        job.check(words in faults[0]["summary"], f"{what}: no '{words}': {faults[0]['summary']}")
     else:
         job.check(not faults, f"{what}: {faults}")
 
@@ -38,7 +42,7 @@ def healthy():
     status, by, err = Verbs(3, nodes="0").lines(*QUICK, "--shapes", "all")
     check("3 ports, all shapes", status, by, err, 0)
     count = {}
-    for c in by["case"]:
+    for c in by["port_case"]:
         count[c["shape"]] = count.get(c["shape"], 0) + 1
         job.check(c["status"] == "done" and c["wrong"] == 0 and c["value"] > 0, f"{c}")
         job.check(c["measure"] != "bandwidth" or c["checked"] >= 1 << 20, f"not checked: {c}")
@@ -46,10 +50,10 @@ def healthy():
         job.check(c["measure"] != "rate" or abs(c["value"] - 50) < 1, f"20 ns a message: {c}")
     want = {"loopback": 9 * 3, "nic-to-nic": 9 * 6, "pair": 9 * 2, "ring": 9 * 3, "mesh": 9 * 6}
     job.check(count == want, f"{count}")
-    job.check([v["passed"] for v in by["verdict"]] == [True] * 3 and not err, f"{by['verdict']} {err}")
+    job.check([v["passed"] for v in by["port_verdict"]] == [True] * 3 and not err, f"{by['port_verdict']} {err}")
     status, by, err = Verbs(2).lines(*ONE, "--bytes", "1M")
     check("messages of 1 MiB", status, by, err, 0)
-    job.check(all(c["bytes"] == 1 << 20 and c["checked"] == 2 << 20 for c in by["case"]), f"{by['case']}")
+    job.check(all(c["bytes"] == 1 << 20 and c["checked"] == 2 << 20 for c in by["port_case"]), f"{by['port_case']}")
 
 
 def faults():
@@ -69,7 +73,7 @@ def faults():
         v = Verbs(4, **{f"SIM_VERBS_{k}": x for k, x in env.items()})
         status, by, err = v.lines(*args)
         check(f"{what} ({dev})", status, by, err, 1, device, kind, words)
-        passed = {x["device"] for x in by["verdict"] if x["passed"]}
+        passed = {device_of(x) for x in by["port_verdict"] if x["passed"]}
         want = {f"sim{i}" for i in range(4)} - (device if isinstance(device, set) else {device})
         job.check(passed == want, f"{what}: passed are {passed}, not {want}")
     for operation in ("write", "read", "send"):
@@ -88,13 +92,13 @@ def ordinary():
     status, by, err = Verbs(2, SIM_VERBS_DOWN=1).lines(*ONE, "--shapes", "loopback")
     check("one of two ports has no cable", status, by, err, 0)
     job.check(any("sim1:1 is DOWN and not tested" in n for n in by["end"][0]["notes"]), f"{by['end']}")
-    job.check([v["tested"] for v in by["verdict"]] == [True, False], f"{by['verdict']}")
+    job.check([v["tested"] for v in by["port_verdict"]] == [True, False], f"{by['port_verdict']}")
     status, by, err = Verbs(2, SIM_VERBS_DOWN=1).lines(*ONE, "--shapes", "loopback", "--devices", "sim0,sim1")
     check("the same, named", status, by, err, 1, "sim1", "port", "it is DOWN")
     status, by, err = Verbs(3, SIM_VERBS_DEAD=1).lines(*ONE, "--devices", "^sim1")
     check("all but the dead one", status, by, err, 0)
     status, by, err = Verbs(2, nodes="0-1").lines(*ONE, "--shapes", "loopback")
-    places = {(c["memory"], c["status"]) for c in by["case"]}
+    places = {(c["memory"], c["status"]) for c in by["port_case"]}
     print(f"memory of two nodes: {places}")
     job.check(status == 0 and ("memory of node 0", "done") in places, f"{status} {places} {by.get('fault')}")
     job.check(any(m == "memory of node 1" for m, _ in places), f"{places}")
@@ -206,17 +210,18 @@ def hosts():
     runs = launched(3, *ONE, "--shapes", "loopback,nic-to-nic,mesh")
     check("3 hosts, torchrun", *runs[0], 0)
     job.check([r[0] for r in runs] == [0] * 3 and not any(r[1] for r in runs[1:]), f"{[r[0] for r in runs]}")
-    rails = {(c["host"], c["to_host"], c["device"], c["to_device"]) for c in runs[0][1]["case"]
-             if c["shape"] == "nic-to-nic"}
+    rails = {(c["from"]["host"], c["to"]["host"], c["from"]["device"], c["to"]["device"])
+             for c in runs[0][1]["port_case"] if c["shape"] == "nic-to-nic"}
     want = {(f"node{a}", f"node{b}", f"sim{d}", f"sim{d}") for a in range(3) for b in range(3) for d in range(2)
             if a != b}
     job.check(rails == want, f"{rails}")
-    mesh = [c for c in runs[0][1]["case"] if c["shape"] == "mesh"]
+    mesh = [c for c in runs[0][1]["port_case"] if c["shape"] == "mesh"]
     job.check(len(mesh) == 6 * 5 and all(c["checked"] for c in mesh), f"{len(mesh)} of 30 links of the mesh")
     runs = launched(3, *ONE, *LINKS, envs={1: dict(SIM_VERBS_MTU="1:1024")})
     status, by, err = runs[0]
     check("another MTU on one host", status, by, err, 1, "sim1", "port", "active MTU 1024, of 5 of 6")
-    job.check({f["host"] for f in by["fault"]} == {"node1"} and [r[0] for r in runs] == [1] * 3, f"{by['fault']}")
+    hosts_of = {f["subject"]["host"] for f in by["fault"]}
+    job.check(hosts_of == {"node1"} and [r[0] for r in runs] == [1] * 3, f"{by['fault']}")
     runs = launched(2, *ONE, *LINKS, skip=[1], limit="2")
     check("a host does not come", *runs[0], 3)
     job.check("host 1 of 2 did not come within 2 s" in runs[0][2], runs[0][2])
@@ -249,8 +254,8 @@ def hosts_list():
         a, b = with_hosts.address(0), with_hosts.address(1)
         runs = started([f"{a},{b}"] * 2)
         check("--hosts", *runs[0], 0)
-        job.check({(c["host"], c["to_host"]) for c in runs[0][1]["case"]} == {("gpu0", "gpu1"), ("gpu1", "gpu0")} and
-                  runs[1][0] == 0, f"{[r[2] for r in runs]}")
+        links = {(c["from"]["host"], c["to"]["host"]) for c in runs[0][1]["port_case"]}
+        job.check(links == {("gpu0", "gpu1"), ("gpu1", "gpu0")} and runs[1][0] == 0, f"{[r[2] for r in runs]}")
         runs = started([f"{a}:29600,{b}", f"{a}:29600,{b},192.0.2.9"])
         check("another list", *runs[0], 3)
         job.check("counts 3 hosts in place of 2" in runs[0][2] and runs[1][0] == 3, f"{[r[2] for r in runs]}")
@@ -268,13 +273,14 @@ def host_dies():
                      NCCL_HOSTID=f"node{rank}")
         ps.append(subprocess.Popen(v.argv("--json", *LINKS, "--time", "0.02", "--iterations", "2000"),
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=v.env))
-    while '"case"' not in ps[0].stdout.readline():
+    while '"port_case"' not in ps[0].stdout.readline():
         pass
     ps[1].kill()
     out, err = ps[0].communicate(timeout=120)
     by = by_type(out)
-    print(f"a host dies: exit {ps[0].returncode}, {[(f.get('host'), f['text'][:90]) for f in by.get('fault', [])]}")
-    job.check(ps[0].returncode == 1 and any("node1" in f["text"] for f in by["fault"]), f"{by.get('fault')} {err}")
+    said = [(f["subject"]["host"], f["summary"][:90]) for f in by.get("fault", [])]
+    print(f"a host dies: exit {ps[0].returncode}, {said}")
+    job.check(ps[0].returncode == 1 and any("node1" in f["summary"] for f in by["fault"]), f"{by.get('fault')} {err}")
     job.check(ps[2].wait(60) == 1, "the other host's exit status")
 
 

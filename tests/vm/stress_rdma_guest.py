@@ -65,7 +65,7 @@ def ours(operation, measure):
                             measure, "--bytes", BYTES, "--time", "1", "--iterations", "500")
     if status:
         sys.exit(f"{operation} {measure}: exit {status}: {err} {by.get('fault')}")
-    return by["case"][0]["value"]
+    return by["port_case"][0]["value"]
 
 
 def compare(measures):
@@ -97,9 +97,9 @@ SOME = ("--operations", "write", "--measures", "bandwidth")
 def run(case, *args):
     begin = time.monotonic()
     status, by, err = lines(*LINKS, *args)
-    faults = [(f.get("device"), f["kind"], f["text"]) for f in by.get("fault", [])]
+    faults = [(f["subject"].get("device"), f["kind"], f["summary"]) for f in by.get("fault", [])]
     took = time.monotonic() - begin
-    print(f"{case}: exit {status} after {took:.0f} s, {len(by.get('case', []))} cases {err.strip()}", flush=True)
+    print(f"{case}: exit {status} after {took:.0f} s, {len(by.get('port_case', []))} cases {err.strip()}", flush=True)
     for f in faults:
         print(f"  {f}", flush=True)
     return status, faults, by
@@ -115,7 +115,7 @@ def named(case, kind, device, words, *args):
 
 def healthy():
     status, faults, by = run("healthy")
-    if status or faults or len(by["case"]) != 9 * PORTS * (PORTS - 1) or any(c["wrong"] for c in by["case"]):
+    if status or faults or len(by["port_case"]) != 9 * PORTS * (PORTS - 1) or any(c["wrong"] for c in by["port_case"]):
         sys.exit("healthy: it does not pass")
 
 

@@ -173,8 +173,8 @@ static void port_fault(struct rdma_run *run, const struct rule *rule, int port)
 	char what[64], link[340], text[220];
 
 	rule->say(m, text, sizeof(text));
-	rdma_fault(run, rule->kind, port, "%s, and not those between others; the first, %s, %s: %s", rule->what,
-		   rdma_link_name(run, m, link, sizeof(link)), rdma_case_name(&m->of, what, sizeof(what)), text);
+	rdma_case_fault(run, rule->kind, port, m, "%s, and not those between others; the first, %s, %s: %s", rule->what,
+			rdma_link_name(run, m, link, sizeof(link)), rdma_case_name(&m->of, what, sizeof(what)), text);
 }
 
 /* The same link in the same way is said once, whatever else was tried over it. */
@@ -195,9 +195,9 @@ static void link_fault(struct rdma_run *run, const struct rule *rule, int i)
 	rule->say(m, text, sizeof(text));
 	if (m->shape == SHAPE_LOOPBACK)
 		rdma_place_name(&m->of.to, place, sizeof(place));
-	rdma_fault(run, rule->kind, m->from, "%s%s%s, %s, %s: %s", rdma_link_name(run, m, link, sizeof(link)),
-		   *place ? ", " : "", place, rdma_shape_names[m->shape], rdma_case_name(&m->of, what, sizeof(what)),
-		   text);
+	rdma_case_fault(run, rule->kind, -1, m, "%s%s%s, %s, %s: %s", rdma_link_name(run, m, link, sizeof(link)),
+			*place ? ", " : "", place, rdma_shape_names[m->shape],
+			rdma_case_name(&m->of, what, sizeof(what)), text);
 }
 
 /* What is slow because packets are lost is said as loss. */

@@ -20,17 +20,17 @@ static const char *status_name(int status)
 
 /* --- JSON --- */
 
-static void port_add(cJSON *to, const struct rdma_run *run, int port, const char *prefix)
+/* The end of a link, or what a line is about: a subject of the schema. */
+static cJSON *port_make(const struct rdma_run *run, int port)
 {
 	const struct rdma_port *p = &run->fleet.ports[port].port;
-	char key[32];
+	cJSON *subject = cJSON_CreateObject();
 
-	snprintf(key, sizeof(key), "%shost", prefix);
-	cJSON_AddStringToObject(to, key, run->fleet.hosts[p->host].hello.host);
-	snprintf(key, sizeof(key), "%sdevice", prefix);
-	cJSON_AddStringToObject(to, key, p->device);
-	snprintf(key, sizeof(key), "%sport", prefix);
-	cJSON_AddNumberToObject(to, key, p->number);
+	cJSON_AddStringToObject(subject, "type", "port");
+	cJSON_AddStringToObject(subject, "host", run->fleet.hosts[p->host].hello.host);
+	cJSON_AddStringToObject(subject, "device", p->device);
+	cJSON_AddNumberToObject(subject, "port", p->number);
+	return subject;
 }
 
 static void begin_json(const struct rdma_run *run)
@@ -40,9 +40,8 @@ static void begin_json(const struct rdma_run *run)
 	cJSON_AddNumberToObject(line, "hosts", run->fleet.n_hosts);
 	for (int i = 0; i < run->fleet.n_ports; i++) {
 		const struct rdma_port *p = &run->fleet.ports[i].port;
-		cJSON *one = cJSON_CreateObject();
+		cJSON *one = port_make(run, i);
 
-		port_add(one, run, i, "");
 		cJSON_AddBoolToObject(one, "active", run->is_usable[i]);
 		cJSON_AddStringToObject(one, "link_layer",
 					p->link_layer == VERBS_LINK_ETHERNET ? "Ethernet" : "InfiniBand");
@@ -81,8 +80,8 @@ static void case_add(cJSON *line, const struct rdma_run *run, const struct rdma_
 	char place[40];
 
 	cJSON_AddStringToObject(line, "shape", rdma_shape_names[m->shape]);
-	port_add(line, run, m->from, "");
-	port_add(line, run, m->to, "to_");
+	cJSON_AddItemToObject(line, "from", port_make(run, m->from));
+	cJSON_AddItemToObject(line, "to", port_make(run, m->to));
 	cJSON_AddStringToObject(line, "memory", rdma_place_name(&m->of.to, place, sizeof(place)));
 	cJSON_AddStringToObject(line, "operation", rdma_operation_names[m->of.operation]);
 	cJSON_AddStringToObject(line, "measure", rdma_measure_names[m->of.measure]);
@@ -104,24 +103,16 @@ static void measured_json(const struct rdma_run *run, const struct rdma_measured
 	json_line_end(line);
 }
 
-static void subject_add(cJSON *line, const struct rdma_run *run, int port)
-{
-	const struct rdma_port *p = &run->fleet.ports[port].port;
-	cJSON *subject = json_subject_add(line, "port");
-
-	cJSON_ReplaceItemInObject(subject, "host", cJSON_CreateString(run->fleet.hosts[p->host].hello.host));
-	cJSON_AddStringToObject(subject, "device", p->device);
-	cJSON_AddNumberToObject(subject, "port", p->number);
-}
-
 static void fault_json(const struct rdma_run *run, const struct fault *f)
 {
 	cJSON *line = json_fault_begin(f);
 
 	if (f->gpu >= 0)
-		subject_add(line, run, f->gpu);
+		cJSON_AddItemToObject(line, "subject", port_make(run, f->gpu));
 	else
 		json_subject_add(line, "node");
+	if (f->to)
+		cJSON_AddItemToObject(line, "to", port_make(run, f->to - 1));
 	json_line_end(line);
 }
 
@@ -146,7 +137,7 @@ static void verdict_json(const struct rdma_run *run, int port)
 	cJSON *line = json_line_begin("port_verdict"), *counters;
 	uint64_t rose[PORT_COUNTERS];
 
-	subject_add(line, run, port);
+	cJSON_AddItemToObject(line, "subject", port_make(run, port));
 	cJSON_AddBoolToObject(line, "tested", run->is_measured[port]);
 	cJSON_AddBoolToObject(line, "passed", !run->faults_of[port] && run->is_measured[port] && !*run->partial);
 	cJSON_AddNumberToObject(line, "faults", run->faults_of[port]);

@@ -35,7 +35,7 @@ struct rdma_run {
 	int names[RDMA_PORTS_MAX];        /* the rail of a port: shape_port.name */
 	struct rdma_measured *measured;
 	int n_measured, room;
-	struct fault faults[RDMA_FAULTS_MAX]; /* fault.gpu: the port, -1: of no single one */
+	struct fault faults[RDMA_FAULTS_MAX]; /* .gpu: the port, -1: of no single one; .to: as there */
 	uint32_t n_faults, faults_of[RDMA_PORTS_MAX];
 	char notes[RDMA_NOTES_MAX][FAULT_TEXT];
 	int n_notes;
@@ -44,6 +44,9 @@ struct rdma_run {
 
 void rdma_fault(struct rdma_run *run, enum fault_kind kind, int port, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+/* What a case showed of that port, -1: of its link. FAULT_SLOW: with what it was held to. */
+void rdma_case_fault(struct rdma_run *run, enum fault_kind kind, int port, const struct rdma_measured *m,
+		     const char *format, ...) __attribute__((format(printf, 5, 6)));
 void rdma_note(struct rdma_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double rdma_elapsed_s(const struct rdma_run *run);
 const char *rdma_port_name(const struct rdma_run *run, int port, char *text, size_t size);

@@ -19,19 +19,42 @@ double rdma_elapsed_s(const struct rdma_run *run)
 	return (clock_monotonic_ns() - run->begin_ns) * 1e-9;
 }
 
+static void fault_take(struct rdma_run *run, struct fault *fault, const char *format, va_list args)
+{
+	vsnprintf(fault->text, sizeof(fault->text), format, args);
+	fault->measure = -1;
+	fault->at_s = rdma_elapsed_s(run);
+	if (fault->gpu >= 0)
+		run->faults_of[fault->gpu]++;
+	if (run->n_faults < RDMA_FAULTS_MAX)
+		run->faults[run->n_faults++] = *fault;
+	rdma_report_fault(run, fault);
+}
+
 void rdma_fault(struct rdma_run *run, enum fault_kind kind, int port, const char *format, ...)
 {
-	struct fault fault = { .kind = kind, .gpu = port, .measure = -1, .at_s = rdma_elapsed_s(run) };
+	struct fault fault = { .kind = kind, .gpu = port };
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(fault.text, sizeof(fault.text), format, args);
+	fault_take(run, &fault, format, args);
 	va_end(args);
-	if (port >= 0)
-		run->faults_of[port]++;
-	if (run->n_faults < RDMA_FAULTS_MAX)
-		run->faults[run->n_faults++] = fault;
-	rdma_report_fault(run, &fault);
+}
+
+void rdma_case_fault(struct rdma_run *run, enum fault_kind kind, int port, const struct rdma_measured *m,
+		     const char *format, ...)
+{
+	struct fault fault = { .kind = kind,
+			       .gpu = port < 0 ? m->from : port,
+			       .to = port < 0 && m->to != m->from ? 1 + m->to : 0,
+			       .unit = rdma_measure_units[m->of.measure] };
+	va_list args;
+
+	if (kind == FAULT_SLOW)
+		fault.held = m->judged;
+	va_start(args, format);
+	fault_take(run, &fault, format, args);
+	va_end(args);
 }
 
 void rdma_note(struct rdma_run *run, const char *format, ...)
