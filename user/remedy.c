@@ -67,16 +67,20 @@ static const char *value_at(const char *at, const struct finding *f, char pid[12
 /* The active test that would confirm it: "gpu --only memory"; NULL: none does. */
 static const char *test_of(const struct finding *f)
 {
+	enum on { ONE, ALL, PORT };
 	static const struct {
-		const char *kind, *what, *test;
+		const char *kind, *what;
+		enum on on;
+		const char *test;
 	} rows[] = {
-#define CONFIRM(kind, what, on, test) { kind, what, test },
+#define CONFIRM(...) { __VA_ARGS__ },
 #include "confirm.def"
 #undef CONFIRM
 	};
+	const bool of_port = f->subject.device && *f->subject.device;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (!strcmp(rows[i].kind, finding_kind_name(f->kind)) &&
+		if ((of_port || rows[i].on != PORT) && !strcmp(rows[i].kind, finding_kind_name(f->kind)) &&
 		    (!strcmp(rows[i].what, cause_name(f->cause)) || !strcmp(rows[i].what, hang_class_name(f->class))))
 			return rows[i].test;
 	return NULL;

@@ -12,6 +12,7 @@ sys.path[1:1] = [f"{here}/../aid", f"{here}/../replay"]
 import job
 from stress import Gpus, expect, stress
 from test_stress_schema import lines_check
+from verbs_sim import Verbs
 
 BRIEF = ["--size", "64", "--memory", "10", "--time", "0.7"]
 
@@ -42,8 +43,22 @@ def of_a_recording():
            "is of host far", "run it there")
 
 
+def of_ports():
+    """An RDMA port is tested with all of its host; a path of TCP, which has the same causes, is not."""
+    loss = dict(finding("retransmits", kind="link"), subject=dict(type="port", device="sim1", port=1))
+    tcp = dict(loss, id="vm-1-tcp", subject=dict(type="port", address="192.0.2.1", netdev="eth0"))
+    for env, code, words in ((dict(SIM_VERBS_LOSS=1), 1, "is CONFIRMED"), ({}, 0, "is not confirmed")):
+        v = Verbs(3, **env)
+        argv = [x for x in v.argv("--operations", "write", "--time", "0.0005", "--confirm", written(v, loss, tcp))
+                if x != "rdma"]
+        p = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=v.env)
+        expect(f"a port {env}", p, code, f"{loss['id']} {words} by stress rdma", "sim1:1")
+    expect("a path of TCP", stress(v, "--confirm", written(v, tcp)), 2, "no test would confirm", "an RDMA port")
+
+
 def main():
     of_a_recording()
+    of_ports()
     begin = json.loads(stress(Gpus(3), "gpu", *BRIEF, "--only", "bf16", "--json").stdout.splitlines()[0])
     pci, uuid = begin["gpus"][1]["pci"], begin["gpus"][1]["uuid"]
     bad = Gpus(3, SIM_GPU_BAD_BIT="1:4096:3")

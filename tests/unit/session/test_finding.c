@@ -237,6 +237,8 @@ static void test_remedies(void **state)
 	assert_remedy_is(&f, "raise the CPU limit of its container or cgroup, or give it fewer threads");
 	f = bare(FINDING_LINK, HANG_NONE, CAUSE_FLAP, 1);
 	finding_note_text(&f, EVIDENCE_REMEDY, "reseat the cable");
+	assert_remedy_is(&f, "reseat the cable; to confirm it: ranktrace stress rdma");
+	f.subject = subject_address("192.0.2.1", "eth0"); /* TCP has the same causes, and no such test */
 	assert_remedy_is(&f, "reseat the cable");
 	f = bare(FINDING_HANG, HANG_MISSING_ENTER, CAUSE_ASLEEP, 0);
 	finding_note_text(&f, EVIDENCE_PYTHON, "train.py:3 load");

@@ -15,7 +15,7 @@
 
 #define PATH_ROOM 4096
 
-enum confirm_on { ONE, ALL };
+enum confirm_on { ONE, ALL, PORT };
 static const struct {
 	const char *kind, *what;
 	enum confirm_on on;
@@ -37,9 +37,10 @@ static const char *text_of(const cJSON *line, const char *key)
 static int row_of(const cJSON *finding)
 {
 	const char *cause = text_of(finding, "cause"), *class = text_of(finding, "class");
+	const bool of_port = *text_of(cJSON_GetObjectItemCaseSensitive(finding, "subject"), "device");
 
 	for (int i = 0; i < N_ROWS; i++)
-		if (!strcmp(rows[i].kind, text_of(finding, "kind")) &&
+		if ((of_port || rows[i].on != PORT) && !strcmp(rows[i].kind, text_of(finding, "kind")) &&
 		    (!strcmp(rows[i].what, cause) || !strcmp(rows[i].what, class)))
 			return i;
 	return -1;
@@ -90,7 +91,7 @@ static int verdict(const struct search *s, const char *path, bool any_host, cons
 		snprintf(why, LIBRARY_WHY, "--confirm: %.200s has no finding %.120s", path, s->id);
 	else if (!c->command)
 		snprintf(why, LIBRARY_WHY,
-			 "--confirm: no test would confirm %s: it is not about a GPU or its links (docs/findings.md)",
+			 "--confirm: no test would confirm %s: it is not about a GPU, its links or an RDMA port (docs/findings.md)",
 			 s->id ? "this finding" : "any finding of that file");
 	else if (!any_host && s->of_host[0] && strcmp(s->of_host, s->host))
 		snprintf(why, LIBRARY_WHY, "--confirm: %.100s is of host %s, and this is %s: run it there", c->id,
