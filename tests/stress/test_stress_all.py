@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ranktrace stress all` on simulated machines: what a health check's caller gets (exit status, quiet output, JSON
-lines as the schema has them), and the page in headless Chromium: no error, no request, what failed is in it."""
+lines as the schema has them), of GPUs and of RDMA ports, and the page in headless Chromium: no error, no request, what failed is in it."""
 import os
 import shutil
 import sys
@@ -11,19 +11,22 @@ import chromium
 import job
 from stress import QUICK, Gpus, expect, stress
 from test_stress_schema import lines_check
+from verbs_sim import Verbs, library
 
 def stages_of(lines):
     return {line["stage"]: line["status"] for line in lines if line["type"] == "stage"}
 
 
 def healthy(browser):
-    g = Gpus(3)
+    g = Gpus(3, RANKTRACE_SYSFS=Verbs(0).sys)
     page, copy = f"{g.dir}/report.html", f"{g.dir}/lines"
     expect("healthy and quiet: nothing", stress(g, *QUICK, "--quiet", "--html", page, "--lines", copy), 0, out="")
     with open(copy, encoding="utf-8") as f:
         lines = lines_check("healthy", f.read())
     stages = stages_of(lines)
     job.check([stages[s] for s in ("inventory", "gpu", "p2p", "nccl")] == ["passed"] * 4, f"{stages}")
+    rdma = next(line for line in lines if line.get("stage") == "rdma")
+    job.check(rdma["status"] == "left_out" and rdma["text"] == "this host has no RDMA device", f"{rdma}")
     job.check(lines[-1]["type"] == "end" and lines[-1]["test"] == "all" and "--quick" in lines[-1]["partial"],
               f"{lines[-1]}")
     job.check(os.stat(page).st_mode & 0o77 == 0, "others may read the page")
@@ -68,10 +71,36 @@ def failed(browser):
         job.check(browser.ask('document.querySelector("h1").textContent').startswith("GPU 3: corruption"), "h1")
 
 
+def ports(browser):
+    """Of a host with RDMA devices: the stage runs, and a port that is down is the reason to drain."""
+    for what, env, code, status in (("healthy ports", {}, 0, "passed"),
+                                    ("a port that is down", dict(DOWN=1), 1, "failed")):
+        v = Verbs(3, **{f"SIM_VERBS_{name}": value for name, value in env.items()})
+        g = Gpus(1, **{name: value for name, value in v.env.items() if name not in os.environ})
+        page, copy = f"{g.dir}/report.html", f"{g.dir}/lines"
+        p = stress(g, *QUICK, "--verbs", library(), "--no-gpus", "--html", page, "--lines", copy)
+        failed = code and ["critical", "port 1 of sim1", "port: it is DOWN", "do: look at its cable"]
+        expect(what, p, code, "RDMA ports", "port 1 of sim0", *(failed or []))
+        with open(copy, encoding="utf-8") as f:
+            lines = lines_check(what, f.read())
+        job.check(stages_of(lines)["rdma"] == status, f"{stages_of(lines)}")
+        cases = [line for line in lines if line["type"] == "port_case"]
+        job.check({(c["operation"], c["measure"]) for c in cases} == {("write", "bandwidth"), ("write", "latency")} and
+                  all(c["status"] == "done" for c in cases), f"{cases}")
+        if browser:
+            browser.errors.clear()
+            browser.open(page)
+            job.check(not browser.errors, f"{browser.errors}")
+            rows = browser.ask('document.querySelectorAll("#ports table:first-of-type tbody tr").length')
+            bad = browser.ask('[...document.querySelectorAll("#ports tr.bad")].map((r) => r.textContent).join()')
+            job.check(rows >= 3 and (("port 1 of sim1" in bad) if code else not bad), f"{rows} rows, bad: {bad}")
+
+
 def main():
     browser = chromium.Browser() if shutil.which("chromium") else None
     healthy(browser)
     failed(browser)
+    ports(browser)
     if browser:
         browser.end()
     print("no chromium: the page was not looked at" if not browser else "the page was looked at")

@@ -19,6 +19,7 @@
 #include "tools/stress/nccl/collective.h"
 #include "tools/stress/report_json.h"
 #include "tools/stress/run.h"
+#include "tools/stress/verbs/rdma.h"
 
 #define SECOND_NS 1000000000ull
 #define GRACE_NS (2 * SECOND_NS) /* to end when it is asked to */
@@ -30,6 +31,7 @@
 #define QUICK_GPU_NS (12 * SECOND_NS)
 #define QUICK_P2P_BYTES (32u << 20)
 #define QUICK_NCCL_BYTES (128u << 20)
+#define QUICK_RDMA_NS (SECOND_NS / 10)
 #define FULL_GPU_NS (300 * SECOND_NS)
 
 struct child {
@@ -40,6 +42,14 @@ struct child {
 	uint64_t ask_ns, kill_ns; /* ~0: not yet */
 	bool asked, killed, ended;
 };
+
+/* Eight ports take 8 rounds of two measurements: 2 s. What a user gave by hand stays. */
+static void rdma_quick(struct rdma_options *o)
+{
+	o->operations = o->operations == ~0u ? 1u << RDMA_WRITE : o->operations;
+	o->measures = o->measures == ~0u ? 1u << RDMA_BANDWIDTH | 1u << RDMA_LATENCY : o->measures;
+	o->time_ns = QUICK_RDMA_NS;
+}
 
 /* What a user gave by hand stays; the rest is by scope. */
 static struct stress_options stage_options(const struct all *all, const char *name)
@@ -55,6 +65,7 @@ static struct stress_options stage_options(const struct all *all, const char *na
 		o.time_ns = 0; /* each case once */
 	if (!of->quick)
 		return o;
+	rdma_quick(&o.rdma);
 	o.measures &= 1u << NUMBER_bf16 | 1u << NUMBER_fp64 | 1u << MEASURE_MEMORY;
 	o.nccl.collectives = 1u << COLLECTIVE_all_reduce;
 	o.nccl.types = o.nccl.types ? o.nccl.types : 1u << TYPE_bf16;

@@ -176,6 +176,26 @@ static void matrix_print(const struct all *all, const char *measure)
 	}
 }
 
+static void ports_print(const struct all *all)
+{
+	const cJSON *line;
+	char subject[128];
+	int n = 0;
+
+	cJSON_ArrayForEach(line, all->lines)
+	{
+		bool is_tested = cJSON_IsTrue(cJSON_GetObjectItem(line, "tested"));
+
+		if (!is_type(line, "port_verdict"))
+			continue;
+		printf("%s  %-20s %s\n", n++ ? "" : "\nRDMA ports\n", subject_text(line, subject, sizeof(subject)),
+		       line_number(line, "faults") > 0                     ? "FAILED"
+		       : !is_tested                                        ? "not tested"
+		       : cJSON_IsTrue(cJSON_GetObjectItem(line, "passed")) ? "passed"
+									   : "no fault so far");
+	}
+}
+
 static void quiet_print(const struct all *all, int status)
 {
 	faults_print(all);
@@ -198,6 +218,7 @@ void all_print(const struct all *all, int status)
 	inventory_print(all);
 	rates_print(all);
 	matrix_print(all, "copy engine");
+	ports_print(all);
 	printf("\n");
 	faults_print(all);
 	gethostname(host, sizeof(host) - 1);

@@ -38,6 +38,38 @@ function scaling() {
     number(r.busbw_gbytes_s), (100 * r.efficiency).toFixed(0) + " %", number(r.linearity)] }))));
 }
 
+// Hundreds of links: of each measure how many were held to a bound, the least, the median and the most.
+function portRates() {
+  const by = new Map();
+  for (const r of of("port_rate")) {
+    const key = [r.shape, r.operation, r.measure].join("/");
+    by.set(key, [...(by.get(key) || []), r]);
+  }
+  return [...by.values()].map((rows) => {
+    const values = rows.map((r) => r.value).sort((a, b) => a - b), failed = rows.filter((r) => r.failed).length;
+    return { bad: failed > 0, cells: [rows[0].shape, rows[0].operation, rows[0].measure, rows[0].unit,
+      thousands(rows.length), number(values[0]), number(values[values.length >> 1]), number(values[values.length - 1]),
+      failed ? thousands(failed) : ""] };
+  });
+}
+
+function ports() {
+  const rows = of("port_verdict"), known = of("begin", "rdma").flatMap((b) => b.ports || []), rates = portRates();
+  const port = (s) => known.find((p) => p.host === s.host && p.device === s.device && p.port === s.port) || {};
+  const rose = (v) => Object.entries(v.counters).filter(([, n]) => n).map(([name, n]) => `${name} ${thousands(n)}`);
+  if (!rows.length) return null;
+  return section("ports", "RDMA ports", "Every byte was compared. Counters: those that rose in the test.",
+    table([{ name: "port" }, { name: "host" }, { name: "came to" }, { name: "speed" }, { name: "MTU", num: true },
+      { name: "counters", long: true }],
+    rows.map((v) => ({ bad: v.faults > 0, cells: [subjectText(v.subject), v.subject.host,
+      v.faults ? "failed" : !v.tested ? "not tested" : v.passed ? "passed" : "no fault so far",
+      port(v.subject).speed || "", number(port(v.subject).mtu), rose(v).join(", ")] }))),
+    rates.length > 0 && el("h3", {}, "Judged"),
+    rates.length > 0 && table([{ name: "shape" }, { name: "verb" }, { name: "measure" }, { name: "unit" },
+      { name: "links", num: true }, { name: "least", num: true }, { name: "median", num: true },
+      { name: "most", num: true }, { name: "failed", num: true }], rates));
+}
+
 function devices() {
   const rows = of("verdict");
   if (!rows.length) return null;
