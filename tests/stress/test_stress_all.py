@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ranktrace stress all` on simulated machines: what a health check's caller gets (exit status, quiet output, JSON
-lines as the schema has them), of GPUs and of RDMA ports, and the page in headless Chromium: no error, no request, what failed is in it."""
+"""`ranktrace stress all` on simulated machines with GPUs and RDMA ports: what a health check's caller gets (exit
+status, quiet output, JSON lines as the schema has them), and the page in headless Chromium: no error, no request, what
+failed is in it."""
 import os
 import shutil
 import sys

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every line that `ranktrace stress --json` writes is as schemas/stress.schema.json has it, of healthy and of bad
-devices, of a refusal, of a partial run and of a log, of GPUs and of RDMA ports; and what incidents have, too, is there."""
+"""Every line that `ranktrace stress --json` writes is as schemas/stress.schema.json has it: of healthy and of bad
+GPUs and RDMA ports, of a refusal, of a partial run and of a log; and what incidents have, too, is there."""
 import json
 import os
 import subprocess
