@@ -127,10 +127,10 @@ static const struct argp_option stress_options[] = {
 	{ "quick", OPT_QUICK, 0, 0, "all: 45 s at most: few types, sizes and patterns", HELP_WHAT },
 	{ "full", OPT_FULL, 0, 0, "all: each test whole; --time is that of stress gpu (5 m)", HELP_WHAT },
 	{ "confirm", OPT_CONFIRM, "FILE[#ID]", 0,
-	  "the test that would confirm a finding of ranktrace (JSON lines; the last one, or ID), on its GPUs",
+	  "the test that would confirm a finding of ranktrace (JSON lines; the last one, or ID), where it is",
 	  HELP_WHAT },
 	{ "seed", OPT_SEED, "N", 0, "of the random operands (1)", HELP_WHAT },
-	{ "force", OPT_FORCE, 0, 0, "test a GPU that others use, too", HELP_WHAT },
+	{ "force", OPT_FORCE, 0, 0, "test a GPU or port that others use, too", HELP_WHAT },
 	{ "cublaslt", OPT_CUBLASLT, "FILE", 0, "gpu: libcublasLt, if it is not found by itself", HELP_WHAT },
 	{ "json", OPT_JSON, 0, 0, "JSON lines", HELP_OUTPUT },
 	{ "trace", OPT_TRACE, "FILE.pftrace", 0,
@@ -305,7 +305,7 @@ static void all_check(struct argp_state *state, struct stress_args *a)
 	if (o->quick == a->full)
 		argp_error(state, "how thorough? --quick (45 s) or --full");
 	if (a->options.baseline || a->options.save_baseline || a->options.log)
-		argp_error(state, "baselines and --log are of one test: run stress gpu, p2p or nccl with them");
+		argp_error(state, "baselines and --log are of one test: run stress gpu, p2p, nccl or rdma with them");
 	if (o->quiet && a->options.json)
 		argp_error(state, "--quiet prints faults as text, --json everything: one of them");
 	o->timed = a->timed;
