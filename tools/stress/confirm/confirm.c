@@ -91,7 +91,8 @@ static int verdict(const struct search *s, const char *path, bool any_host, cons
 		snprintf(why, LIBRARY_WHY, "--confirm: %.200s has no finding %.120s", path, s->id);
 	else if (!c->command)
 		snprintf(why, LIBRARY_WHY,
-			 "--confirm: no test would confirm %s: it is not about a GPU, its links or an RDMA port (docs/findings.md)",
+			 "--confirm: no test would confirm %s: it is not about a GPU, its links or an RDMA port "
+			 "(docs/findings.md)",
 			 s->id ? "this finding" : "any finding of that file");
 	else if (!any_host && s->of_host[0] && strcmp(s->of_host, s->host))
 		snprintf(why, LIBRARY_WHY, "--confirm: %.100s is of host %s, and this is %s: run it there", c->id,
