@@ -62,6 +62,8 @@ ALLOWED = {
     "user/hub": ["*"],
     "user/cmd": ["*"],
     "user/cmd/ps": ["*"],
+    "user/cmd/diff": ["*"],
+    "user/compare": ["user", "user/base", "user/job", "user/model", "user/sink"],
     "user/doctor": ["*"],
     "user/top": ["*"],
     "user/notify": ["user", "user/base", "user/sink"],
