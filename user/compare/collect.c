@@ -6,6 +6,7 @@
 #include "compare/collect.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ struct rank_seen { /* by number */
 	uint64_t proc; /* that has the number now */
 	uint64_t n_steps;
 	struct series step, late, phases[PHASE_SERIES];
-	double late_s; /* since its step began */
+	double late_s; /* at one collective, the most since its step began */
 	/* Where no phases are known: when and with which operation its iteration began; of which period. */
 	uint64_t begin_ns, begin_nth;
 	size_t period_ops;
@@ -193,7 +194,7 @@ static void late_collect(struct collector *c, struct comm_seen *s, const struct 
 		of_member = member_op(mb, SEQ_COLL, op->seq);
 		r = of_member ? rank_of(c, mb->proc, member_rank(mb), m) : NULL;
 		if (r && of_member->arrive_bound_ns > first_ns)
-			r->late_s += (double)(of_member->arrive_bound_ns - first_ns) / 1e9;
+			r->late_s = fmax(r->late_s, (double)(of_member->arrive_bound_ns - first_ns) / 1e9);
 	}
 }
 

@@ -14,7 +14,7 @@
 enum measure_kind {
 	MEASURE_STEP,
 	MEASURE_PHASE,     /* the host's time in it, without waits for the GPU; and those waits */
-	MEASURE_LATE,      /* behind the first rank at collectives, all of a step */
+	MEASURE_LATE,      /* behind the first rank at a collective, the most of a step */
 	MEASURE_OPERATION, /* of a communicator, from when its last rank was ready */
 	MEASURE_KINDS
 };

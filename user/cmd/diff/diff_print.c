@@ -15,6 +15,7 @@
 
 #define ROWS_MAX 20 /* of one verdict, those that cost a step most first */
 #define RANKS_TEXT 64
+#define PERCENT_UP_TO 10 /* times as long: beyond that the two numbers say more */
 
 /* --- for people --- */
 
@@ -114,6 +115,11 @@ static const char *verdict_text(enum verdict v)
 	return v == COMPARE_SLOWER ? "slower" : v == COMPARE_FASTER ? "faster" : v == COMPARE_SAME ? "same" : "too few";
 }
 
+static bool is_change(enum verdict v)
+{
+	return v == COMPARE_SLOWER || v == COMPARE_FASTER;
+}
+
 static void row_print(const struct row *r)
 {
 	const struct difference *d = r->worst;
@@ -124,9 +130,9 @@ static void row_print(const struct row *r)
 		ranks_text(r->ranks, r->n, where, sizeof(where));
 	printf("%-8s%-22s %-16s %s -> %s", verdict_text(r->verdict), what_text(m), m->rank >= 0 ? where : m->where,
 	       span_text(a, d->a_s), span_text(b, d->b_s));
-	if (d->a_s > 0)
+	if (d->a_s > 0 && d->b_s < PERCENT_UP_TO * d->a_s)
 		printf(" (%+.0f %%)", 100 * (d->b_s / d->a_s - 1));
-	if (r->n > 1)
+	if (r->n > 1 && is_change(r->verdict))
 		printf(", most at rank %d", m->rank);
 	printf("; %zu and %zu values", d->a->s.n, d->b->s.n);
 	if (d->noise_s > 0)
