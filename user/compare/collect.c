@@ -38,10 +38,15 @@ struct comm_seen { /* by hash */
 	uint64_t late_seq; /* the next collective of which it is said who was late */
 };
 
-struct op_seen { /* by hash of the communicator, and kind with size */
+/* What is known of when an operation was over. Of several that a host saw to be over at once, only the last can have
+ * lasted until then, and it may have been over before. */
+enum sharpness { VAGUE, SHARP, AT_MOST };
+
+struct op_seen { /* by hash of the communicator, and kind with size and sharpness */
 	struct keyed keyed;
 	enum op_kind kind;
-	uint64_t bytes, n_ended;
+	uint64_t bytes;
+	bool at_most;
 	struct series s;
 };
 
@@ -200,20 +205,30 @@ static void late_collect(struct collector *c, struct comm_seen *s, const struct 
 
 /* --- operations --- */
 
-/* From when the last rank was ready for it. False: the end is only known to lie somewhere in more than half of that. */
-static bool op_length(const struct op *op, double *ret_s)
+/* From when the last rank was ready for it. */
+static double op_length_s(const struct op *op)
 {
 	uint64_t ns = op->end_ns > op->start_bound_ns ? op->end_ns - op->start_bound_ns : 0;
 
-	*ret_s = (double)(op->gpu_ns ? op->gpu_ns : ns) / 1e9;
-	return op->gpu_ns || (ns && op->start_bound_ns && op->end_error_ns <= ns / 2);
+	return (double)(op->gpu_ns ? op->gpu_ns : ns) / 1e9;
 }
 
-static struct op_seen *op_of(struct collector *c, const struct op *op)
+static enum sharpness op_sharpness(const struct op *op)
+{
+	bool is_last = !op->next || op->next->end_ns != op->end_ns;
+
+	if (op->gpu_ns)
+		return SHARP;
+	if (!op->start_bound_ns || op->end_ns <= op->start_bound_ns)
+		return VAGUE;
+	return op->end_error_ns <= (op->end_ns - op->start_bound_ns) / 2 ? SHARP : is_last ? AT_MOST : VAGUE;
+}
+
+static struct op_seen *op_of(struct collector *c, const struct op *op, enum sharpness sharpness)
 {
 	const struct comm *comm = op->member->comm;
 	uint64_t bytes = op_size_bytes(op->kind, op->count, op->dtype, comm->nranks);
-	uint64_t key = (uint64_t)op->kind << 56 ^ bytes;
+	uint64_t key = ((uint64_t)op->kind << 57 | (uint64_t)(sharpness == AT_MOST) << 56) ^ bytes;
 	struct op_seen *s = keyed_find(&c->ops, comm->hash, key);
 
 	if (!s && c->ops.n < OPS_KEPT)
@@ -221,6 +236,7 @@ static struct op_seen *op_of(struct collector *c, const struct op *op)
 	if (s) {
 		s->kind = op->kind;
 		s->bytes = bytes;
+		s->at_most = sharpness == AT_MOST;
 	}
 	return s;
 }
@@ -231,20 +247,20 @@ static int op_collect(struct sink *base, const struct op *op, const struct model
 	int rank = member_rank(op->member);
 	struct rank_seen *r = op->captured ? NULL : rank_of(c, op->member->proc, rank, m);
 	struct comm_seen *comm = r ? comm_of(c, op, rank) : NULL;
-	struct op_seen *s = comm && op->end_ns ? op_of(c, op) : NULL;
-	double length_s;
+	enum sharpness sharpness;
+	struct op_seen *s;
 
 	if (r)
 		iteration_collect(c, r, op);
-	if (!s)
+	if (!comm || !op->end_ns)
 		return 0;
 	c->n_ops++;
-	s->n_ended++;
 	late_collect(c, comm, op, m);
-	if (op_length(op, &length_s))
-		put(c, &s->s, length_s);
-	else
-		c->n_vague++;
+	sharpness = op_sharpness(op);
+	c->n_vague += sharpness == VAGUE;
+	s = sharpness == VAGUE ? NULL : op_of(c, op, sharpness);
+	if (s)
+		put(c, &s->s, op_length_s(op));
 	return 0;
 }
 
@@ -357,15 +373,17 @@ static void op_take(struct collector *c, struct op_seen *o, double steps_of_rank
 	if (!o->s.n || !comm)
 		return;
 	comm_text(comm, where, sizeof(where));
-	at = put_text(put_text(what, op_kind_name(o->kind)), " ");
+	at = put_text(what, op_kind_name(o->kind));
 	if (o->bytes)
-		put_bytes(at, o->bytes);
+		at = put_bytes(put_text(at, " "), o->bytes);
+	if (o->at_most)
+		put_text(at, ", at most");
 	m = measures_add(to, MEASURE_OPERATION, -1, what, where);
 	if (!m) {
 		c->err = -ENOMEM;
 		return;
 	}
-	m->per_step = steps_of_rank > 0 ? (double)o->n_ended / comm->n / steps_of_rank : 0;
+	m->per_step = steps_of_rank > 0 ? (double)o->s.seen / comm->n / steps_of_rank : 0;
 	m->s = o->s;
 	o->s = (struct series){ 0 };
 }

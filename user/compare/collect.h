@@ -15,7 +15,7 @@ struct collected {
 	int n_ranks;              /* with a step */
 	bool phases;              /* some step had them */
 	bool rivals;              /* two living processes have one rank's number, and were measured as one */
-	uint64_t n_ops, n_vague;  /* ended; of these: when is not known well enough to be compared */
+	uint64_t n_ops, n_vague;  /* ended; of these: nothing is known of how long they lasted */
 };
 
 struct collector;

@@ -83,16 +83,21 @@ static double noise_of(const struct difference *d, double share, double step_s, 
 	return noise;
 }
 
+static bool is_short(const struct measure *m)
+{
+	return m && m->s.n < COMPARE_VALUES_MIN;
+}
+
 static void difference_judge(struct difference *d, double share, double step_s, double *room)
 {
 	d->a_s = d->a ? median_of(d->a->s.v, d->a->s.n, room) : 0;
 	d->b_s = d->b ? median_of(d->b->s.v, d->b->s.n, room) : 0;
-	if (!d->a || !d->b) {
-		d->verdict = d->a ? COMPARE_ONLY_A : COMPARE_ONLY_B;
+	if (is_short(d->a) || is_short(d->b)) {
+		d->verdict = COMPARE_TOO_FEW;
 		return;
 	}
-	if (d->a->s.n < COMPARE_VALUES_MIN || d->b->s.n < COMPARE_VALUES_MIN) {
-		d->verdict = COMPARE_TOO_FEW;
+	if (!d->a || !d->b) {
+		d->verdict = d->a ? COMPARE_ONLY_A : COMPARE_ONLY_B;
 		return;
 	}
 	d->noise_s = noise_of(d, share, step_s, room);

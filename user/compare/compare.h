@@ -12,7 +12,7 @@
 
 #include "compare/measures.h"
 
-#define COMPARE_VALUES_MIN 8       /* fewer values say nothing */
+#define COMPARE_VALUES_MIN 8       /* fewer values say nothing, nor that they are in one recording alone */
 #define COMPARE_SHARE_DEFAULT 0.03 /* of the thing itself */
 
 enum verdict { COMPARE_SAME, COMPARE_SLOWER, COMPARE_FASTER, COMPARE_TOO_FEW, COMPARE_ONLY_A, COMPARE_ONLY_B };

@@ -87,9 +87,11 @@ static void collected_say(const struct collected *c, const char *path)
 		log_warn("%s: two living processes have the same rank, and were measured as one: record one job at a "
 			 "time (--job)",
 			 shown(path));
-	if (2 * c->n_vague > c->n_ops)
-		log_info("%s: of %" PRIu64 " of %" PRIu64 " operations the end is not known well enough to compare",
-			 shown(path), c->n_vague, c->n_ops);
+	if (c->n_vague)
+		log_detail("%s: %" PRIu64 " of %" PRIu64
+			   " operations were seen to be over with a later one only, and are "
+			   "not compared",
+			   shown(path), c->n_vague, c->n_ops);
 }
 
 static int measure(struct pipeline *p, struct recording_reader *r, const char *path, struct collected *ret)

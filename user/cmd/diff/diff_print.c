@@ -134,7 +134,7 @@ static void row_print(const struct row *r)
 		printf(" (%+.0f %%)", 100 * (d->b_s / d->a_s - 1));
 	if (r->n > 1 && is_change(r->verdict))
 		printf(", most at rank %d", m->rank);
-	printf("; %zu and %zu values", d->a->s.n, d->b->s.n);
+	printf("; %zu and %zu values", d->a ? d->a->s.n : 0, d->b ? d->b->s.n : 0);
 	if (d->noise_s > 0)
 		printf(", noise %s", span_text(noise, d->noise_s));
 	putchar('\n');
