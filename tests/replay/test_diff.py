@@ -71,6 +71,7 @@ def other_ranks():
 
 def refused():
     for args, words in ((["f12_tcp_delay.rtr", "demo.rtr"], "nothing to compare: f12_tcp_delay.rtr has 0 ranks"),
+                        (["--json", "f12_tcp_delay.rtr", "demo.rtr"], "nothing to compare: "),
                         (["demo.rtr"], "which recordings?"), (["demo.rtr"] * 3, "two recordings"),
                         (["-", "-"], "from standard input, not both"), (["README.md", "demo.rtr"], "README.md: not a"),
                         (["--at-least", "x", "demo.rtr", "demo.rtr"], "'x' is no percentage")):

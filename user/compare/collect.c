@@ -339,7 +339,7 @@ static void where_text(const struct comm_seen *s, char *to, size_t size)
 		snprintf(to + at, size - at, " (of %d)", s->nranks);
 }
 
-/* Two communicators of the same ranks are told apart by their order. */
+/* Communicators of the same ranks are counted in the order in which they were first used. */
 static int nth_of(const struct comm_seen *s, const char *where)
 {
 	char other[sizeof(((struct measure *)0)->where)];

@@ -126,7 +126,7 @@ static int compare(const struct diff_args *a, const struct collected both[2])
 		log_error("comparing: %s", strerror(ENOMEM));
 		return EXIT_INTERNAL;
 	}
-	if (a->json)
+	if (a->json && c.n_compared)
 		diff_print_json(&c, names);
 	else if (c.n_compared)
 		diff_print_text(&c, names, log_verbose);
