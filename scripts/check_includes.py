@@ -63,6 +63,7 @@ ALLOWED = {
     "user/cmd": ["*"],
     "user/cmd/ps": ["*"],
     "user/cmd/diff": ["*"],
+    "user/cmd/steps": ["*"],
     "user/compare": ["user", "user/base", "user/job", "user/model", "user/sink"],
     "user/doctor": ["*"],
     "user/top": ["*"],

@@ -17,3 +17,9 @@ void doubles_sort(double *v, size_t n)
 {
 	qsort(v, n, sizeof(*v), double_cmp);
 }
+
+double doubles_median(double *v, size_t n)
+{
+	doubles_sort(v, n);
+	return !n ? 0 : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}

@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
-void doubles_sort(double *v, size_t n); /* ascending; no NaN among them */
+void doubles_sort(double *v, size_t n);     /* ascending; no NaN among them */
+double doubles_median(double *v, size_t n); /* sorts them; 0 of none */
 
 #endif

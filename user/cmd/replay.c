@@ -5,12 +5,12 @@
  */
 #include <argp.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "cmd/help.h"
 #include "cmd/recording_feed.h"
+#include "cmd/steps/clock_print.h"
 #include "command.h"
 #include "session/argument.h"
 #include "session/outputs.h"
@@ -82,21 +82,12 @@ static const char *sink_of(const struct replay_args *a)
 	return a->ops ? "ops" : a->json ? "json" : a->steps ? "steps" : a->qps ? NULL : "terminal";
 }
 
-static void steps_print(const struct model *m)
-{
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (p->steps && p->leader == p && p->rank >= 0)
-			printf("{\"rank\":%d,\"pid\":%u,\"period_ops\":%zu,\"iterations\":%" PRIu64
-			       ",\"median_s\":%.6f}\n",
-			       p->rank, p->tgid, p->steps->period_ops, p->steps->n, p->steps->median_s);
-}
-
 static int replay(const struct replay_args *a, struct recording_reader *r, struct pipeline *p)
 {
 	int code = recording_feed(r, a->file, p);
 
 	if (a->steps)
-		steps_print(pipeline_model(p));
+		clock_print(pipeline_model(p));
 	if (a->qps)
 		qps_print(pipeline_model(p));
 	outputs_costs_say(p);

@@ -18,13 +18,13 @@
 #define OPS_KEPT 4096 /* kinds and sizes of all communicators; what comes later is in no measure */
 #define GPU_WAIT PHASES_AND_OTHER
 #define EXPOSED (GPU_WAIT + 1)
-#define PHASE_SERIES (EXPOSED + 1)
+#define PHASE_COLUMNS (EXPOSED + 1)
 
 struct rank_seen { /* by number */
 	struct keyed keyed;
 	uint64_t proc; /* that has the number now */
 	uint64_t n_steps;
-	struct series step, late, phases[PHASE_SERIES];
+	struct durations step, late, phases[PHASE_COLUMNS];
 	double late_s; /* at one collective, the most since its step began */
 	/* Where no phases are known: when and with which operation its iteration began; of which period. */
 	uint64_t begin_ns, begin_nth;
@@ -47,7 +47,7 @@ struct op_seen { /* by hash of the communicator, and kind with size and sharpnes
 	enum op_kind kind;
 	uint64_t bytes;
 	bool at_most;
-	struct series s;
+	struct durations s;
 };
 
 struct collector {
@@ -58,9 +58,9 @@ struct collector {
 	int err;
 };
 
-static void put(struct collector *c, struct series *s, double seconds)
+static void put(struct collector *c, struct durations *s, double seconds)
 {
-	int err = series_put(s, seconds);
+	int err = durations_put(s, seconds);
 
 	c->err = c->err ? c->err : err;
 }
@@ -113,8 +113,8 @@ static double host_s(uint64_t ns, uint64_t wait_ns)
 /* Its first step with phases: what was counted by operations before has other borders. */
 static void iterations_forget(struct rank_seen *r)
 {
-	series_free(&r->step);
-	series_free(&r->late);
+	durations_free(&r->step);
+	durations_free(&r->late);
 	r->n_steps = 0;
 }
 
@@ -267,7 +267,7 @@ static int op_collect(struct sink *base, const struct op *op, const struct model
 /* --- what it has measured --- */
 
 static void take(struct collector *c, struct measures *to, enum measure_kind kind, int rank, const char *what,
-		 struct series *s)
+		 struct durations *s)
 {
 	struct measure *m = s->n ? measures_add(to, kind, rank, what, "") : NULL;
 
@@ -279,7 +279,7 @@ static void take(struct collector *c, struct measures *to, enum measure_kind kin
 	}
 	m->per_step = 1;
 	m->s = *s;
-	*s = (struct series){ 0 };
+	*s = (struct durations){ 0 };
 }
 
 static const char *phase_text(int i)
@@ -318,8 +318,9 @@ static uint64_t ranks_take(struct collector *c, struct collected *to)
 		take(c, &to->measures, MEASURE_STEP, (int)all[i]->keyed.a, "step", &all[i]->step);
 		to->n_ranks += all[i]->n_steps > 0;
 		n_steps += all[i]->n_steps;
+		all[i]->n_steps = 0;
 	}
-	for (int k = 0; all && k < PHASE_SERIES; k++)
+	for (int k = 0; all && k < PHASE_COLUMNS; k++)
 		for (int i = 0; all[i]; i++)
 			take(c, &to->measures, MEASURE_PHASE, (int)all[i]->keyed.a, phase_text(k), &all[i]->phases[k]);
 	for (int i = 0; all && all[i]; i++)
@@ -385,10 +386,10 @@ static void op_take(struct collector *c, struct op_seen *o, double steps_of_rank
 	}
 	m->per_step = steps_of_rank > 0 ? (double)o->s.seen / comm->n / steps_of_rank : 0;
 	m->s = o->s;
-	o->s = (struct series){ 0 };
+	o->s = (struct durations){ 0 };
 }
 
-int collector_finish(struct collector *c, struct collected *ret)
+int collector_take(struct collector *c, struct collected *ret)
 {
 	uint64_t n_steps;
 
@@ -407,15 +408,15 @@ static int collector_close(struct sink *base, const struct model *m)
 
 	(void)m;
 	for (struct rank_seen *r = c->ranks.all; r; r = r->keyed.next) {
-		series_free(&r->step);
-		series_free(&r->late);
-		for (int i = 0; i < PHASE_SERIES; i++)
-			series_free(&r->phases[i]);
+		durations_free(&r->step);
+		durations_free(&r->late);
+		for (int i = 0; i < PHASE_COLUMNS; i++)
+			durations_free(&r->phases[i]);
 	}
 	for (struct comm_seen *s = c->comms.all; s; s = s->keyed.next)
 		free(s->ranks);
 	for (struct op_seen *o = c->ops.all; o; o = o->keyed.next)
-		series_free(&o->s);
+		durations_free(&o->s);
 	keyed_free(&c->ranks);
 	keyed_free(&c->comms);
 	keyed_free(&c->ops);

@@ -20,10 +20,11 @@ struct collected {
 
 struct collector;
 
-/* NULL: out of memory. The pipeline that it is added to closes it: collector_finish() before. */
+/* NULL: out of memory. The pipeline that it is added to closes it: collector_take() before. */
 struct collector *collector_new(void);
 struct sink *collector_sink(struct collector *c);
-/* What it has measured; the caller frees `ret->measures`. 0, or -ENOMEM, also where memory was short before. */
-int collector_finish(struct collector *c, struct collected *ret);
+/* What it has measured since the last call; the caller frees `ret->measures`. 0, or -ENOMEM, also where memory was
+ * short before. */
+int collector_take(struct collector *c, struct collected *ret);
 
 #endif

@@ -23,24 +23,10 @@
 
 /* --- medians --- */
 
-static double median_sorted(const double *v, size_t n)
-{
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
-/* Sorts `v`. */
-static double median(double *v, size_t n)
-{
-	if (!n)
-		return 0;
-	doubles_sort(v, n);
-	return median_sorted(v, n);
-}
-
 static double median_of(const double *v, size_t n, double *room)
 {
 	memcpy(room, v, n * sizeof(*v));
-	return median(room, n);
+	return doubles_median(room, n);
 }
 
 /* Of the median of `n` values: room for as many. */
@@ -48,11 +34,11 @@ static double error_of(const double *v, size_t n, double center, double *room)
 {
 	for (size_t i = 0; i < n; i++)
 		room[i] = fabs(v[i] - center);
-	return MEDIAN_ERROR * MAD_TO_SIGMA * median(room, n) / sqrt((double)n);
+	return MEDIAN_ERROR * MAD_TO_SIGMA * doubles_median(room, n) / sqrt((double)n);
 }
 
 /* Of its pieces, each of which has its own level: what comes and goes over seconds shows in them alone. */
-static double pieces_error(const struct series *s, double center, double *room)
+static double pieces_error(const struct durations *s, double center, double *room)
 {
 	double medians[PIECES];
 
@@ -66,7 +52,7 @@ static double pieces_error(const struct series *s, double center, double *room)
 	return error_of(medians, PIECES, center, room);
 }
 
-static double series_error(const struct series *s, double center, double *room)
+static double durations_error(const struct durations *s, double center, double *room)
 {
 	return fmax(error_of(s->v, s->n, center, room), pieces_error(s, center, room));
 }
@@ -75,7 +61,7 @@ static double series_error(const struct series *s, double center, double *room)
 
 static double noise_of(const struct difference *d, double share, double step_s, double *room)
 {
-	double error = hypot(series_error(&d->a->s, d->a_s, room), series_error(&d->b->s, d->b_s, room));
+	double error = hypot(durations_error(&d->a->s, d->a_s, room), durations_error(&d->b->s, d->b_s, room));
 	double noise = fmax(fmax(ERRORS * error, share * d->a_s), FLOOR_S);
 
 	if (step_s > 0 && d->a->per_step > 0)
@@ -90,8 +76,8 @@ static bool is_short(const struct measure *m)
 
 static void difference_judge(struct difference *d, double share, double step_s, double *room)
 {
-	d->a_s = d->a ? median_of(d->a->s.v, d->a->s.n, room) : 0;
-	d->b_s = d->b ? median_of(d->b->s.v, d->b->s.n, room) : 0;
+	d->a_s = d->a ? durations_median(&d->a->s) : 0;
+	d->b_s = d->b ? durations_median(&d->b->s) : 0;
 	if (is_short(d->a) || is_short(d->b)) {
 		d->verdict = COMPARE_TOO_FEW;
 		return;
@@ -153,7 +139,7 @@ static int pair_all(struct comparison *c, struct keyed_table *t, const struct me
 }
 
 /* Of ranks that both have: others would shift it. */
-static double step_of(const struct comparison *c, bool of_b, double *steps, double *room)
+static double step_of(const struct comparison *c, bool of_b, double *steps)
 {
 	size_t n = 0;
 
@@ -161,16 +147,15 @@ static double step_of(const struct comparison *c, bool of_b, double *steps, doub
 		const struct difference *d = &c->v[i];
 
 		if (d->a && d->b && d->a->kind == MEASURE_STEP && d->a->s.n && d->b->s.n)
-			steps[n++] =
-				of_b ? median_of(d->b->s.v, d->b->s.n, room) : median_of(d->a->s.v, d->a->s.n, room);
+			steps[n++] = durations_median(of_b ? &d->b->s : &d->a->s);
 	}
-	return median(steps, n);
+	return doubles_median(steps, n);
 }
 
 static void judge_all(struct comparison *c, double share, double *steps, double *room)
 {
-	c->a_step_s = step_of(c, false, steps, room);
-	c->b_step_s = step_of(c, true, steps, room);
+	c->a_step_s = step_of(c, false, steps);
+	c->b_step_s = step_of(c, true, steps);
 	for (size_t i = 0; i < c->n; i++) {
 		difference_judge(&c->v[i], share, c->a_step_s, room);
 		counted(c, c->v[i].verdict);
@@ -180,7 +165,7 @@ static void judge_all(struct comparison *c, double share, double *steps, double 
 int comparison_make(const struct measures *a, const struct measures *b, double share, struct comparison *ret)
 {
 	struct keyed_table pairs = { 0 };
-	double *room = malloc(SERIES_KEPT * sizeof(*room)), *steps = calloc(a->n + b->n + 1, sizeof(*steps));
+	double *room = malloc(DURATIONS_KEPT * sizeof(*room)), *steps = calloc(a->n + b->n + 1, sizeof(*steps));
 	int err = -ENOMEM;
 
 	*ret = (struct comparison){ .v = calloc(a->n + b->n + 1, sizeof(*ret->v)) };

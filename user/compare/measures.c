@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
+
 /* Every second value goes, so that those that stay are spread over the whole time. */
-static void series_thin(struct series *s)
+static void durations_thin(struct durations *s)
 {
 	s->n /= 2;
 	for (size_t i = 0; i < s->n; i++)
@@ -18,7 +20,7 @@ static void series_thin(struct series *s)
 	s->every *= 2;
 }
 
-static int series_grow(struct series *s)
+static int durations_grow(struct durations *s)
 {
 	size_t cap = s->cap ? 2 * s->cap : 64;
 	double *v = realloc(s->v, cap * sizeof(*v));
@@ -30,16 +32,16 @@ static int series_grow(struct series *s)
 	return 0;
 }
 
-int series_put(struct series *s, double seconds)
+int durations_put(struct durations *s, double seconds)
 {
 	int err = 0;
 
 	if (!s->every)
 		s->every = 1;
-	if (s->seen % s->every == 0 && s->n == SERIES_KEPT)
-		series_thin(s);
+	if (s->seen % s->every == 0 && s->n == DURATIONS_KEPT)
+		durations_thin(s);
 	if (s->seen % s->every == 0) {
-		err = s->n == s->cap ? series_grow(s) : 0;
+		err = s->n == s->cap ? durations_grow(s) : 0;
 		if (!err)
 			s->v[s->n++] = seconds;
 	}
@@ -47,10 +49,19 @@ int series_put(struct series *s, double seconds)
 	return err;
 }
 
-void series_free(struct series *s)
+double durations_median(const struct durations *s)
+{
+	double room[DURATIONS_KEPT];
+
+	if (s->n)
+		memcpy(room, s->v, s->n * sizeof(*s->v));
+	return doubles_median(room, s->n);
+}
+
+void durations_free(struct durations *s)
 {
 	free(s->v);
-	*s = (struct series){ 0 };
+	*s = (struct durations){ 0 };
 }
 
 struct measure *measures_add(struct measures *m, enum measure_kind kind, int rank, const char *what, const char *where)
@@ -75,7 +86,7 @@ struct measure *measures_add(struct measures *m, enum measure_kind kind, int ran
 void measures_free(struct measures *m)
 {
 	for (size_t i = 0; i < m->n; i++)
-		series_free(&m->v[i].s);
+		durations_free(&m->v[i].s);
 	free(m->v);
 	*m = (struct measures){ 0 };
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SERIES_KEPT 4096 /* values; of more every 2nd, 4th and so on */
+#define DURATIONS_KEPT 4096 /* values; of more every 2nd, 4th and so on */
 
 enum measure_kind {
 	MEASURE_STEP,
@@ -19,7 +19,7 @@ enum measure_kind {
 	MEASURE_KINDS
 };
 
-struct series {    /* in the order of time; zeroed at first */
+struct durations { /* in the order of time; zeroed at first */
 	double *v; /* seconds */
 	size_t n, cap;
 	uint64_t seen, every; /* values offered; of these every n-th is kept */
@@ -31,7 +31,7 @@ struct measure {
 	char what[48];   /* "backward", "AllReduce 16 MiB" */
 	char where[160]; /* "ranks 0-3"; "" of a rank */
 	double per_step; /* how often in a step of a rank; 0 not known */
-	struct series s;
+	struct durations s;
 };
 
 struct measures { /* zeroed at first */
@@ -40,8 +40,9 @@ struct measures { /* zeroed at first */
 };
 
 /* 0 or -ENOMEM. */
-int series_put(struct series *s, double seconds);
-void series_free(struct series *s);
+int durations_put(struct durations *s, double seconds);
+double durations_median(const struct durations *s); /* 0 without a value */
+void durations_free(struct durations *s);
 
 /* A new one, in order of the calls; texts are cut to fit. NULL: out of memory. Good until the next call. */
 struct measure *measures_add(struct measures *m, enum measure_kind kind, int rank, const char *what, const char *where);

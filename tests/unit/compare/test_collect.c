@@ -47,7 +47,7 @@ static void measured(const struct job_opts *o, struct collected *ret)
 
 	assert_true(c && m && j);
 	events_play(j, m, collector_sink(c));
-	assert_int_equal(collector_finish(c, ret), 0);
+	assert_int_equal(collector_take(c, ret), 0);
 	collector_sink(c)->class->close(collector_sink(c), m);
 	model_free(m);
 	job_free(j);
@@ -175,7 +175,7 @@ static void test_phases(void **state)
 	for (int i = 0; i < 9; i++)
 		step_give(c, m, 1, 35, 1);
 	step_give(c, m, 1, 500, 0);
-	assert_int_equal(collector_finish(c, &got), 0);
+	assert_int_equal(collector_take(c, &got), 0);
 	assert_true(got.phases);
 	backward = measure_find(&got.measures, "backward", 1);
 	assert_non_null(backward);

@@ -32,7 +32,7 @@ static struct measure *add(struct measures *m, enum measure_kind kind, int rank,
 	assert_non_null(one);
 	one->per_step = 1;
 	for (int i = 0; i < n; i++)
-		assert_int_equal(series_put(&one->s, s + spread * (2 * drawn() - 1)), 0);
+		assert_int_equal(durations_put(&one->s, s + spread * (2 * drawn() - 1)), 0);
 	return one;
 }
 
@@ -182,7 +182,7 @@ static void test_drift(void **state)
 
 		m->per_step = 1;
 		for (int i = 0; i < 1000; i++)
-			series_put(&m->s, (k ? 0.105 : 0.100) * (i / 100 % 2 ? 1.1 : 0.9) + 1e-6 * drawn());
+			durations_put(&m->s, (k ? 0.105 : 0.100) * (i / 100 % 2 ? 1.1 : 0.9) + 1e-6 * drawn());
 	}
 	compared(&a, &b, &c);
 	assert_int_equal(c.n_compared, 1);
@@ -229,19 +229,19 @@ static void test_too_few(void **state)
 }
 
 /* Of a long recording every part counts the same. */
-static void test_series_thinned(void **state)
+static void test_durations_thinned(void **state)
 {
-	struct series s = { 0 };
+	struct durations s = { 0 };
 
 	(void)state;
-	for (int i = 0; i < 10 * SERIES_KEPT; i++)
-		assert_int_equal(series_put(&s, i), 0);
-	assert_int_equal(s.seen, 10 * SERIES_KEPT);
-	assert_in_range(s.n, SERIES_KEPT / 2, SERIES_KEPT);
+	for (int i = 0; i < 10 * DURATIONS_KEPT; i++)
+		assert_int_equal(durations_put(&s, i), 0);
+	assert_int_equal(s.seen, 10 * DURATIONS_KEPT);
+	assert_in_range(s.n, DURATIONS_KEPT / 2, DURATIONS_KEPT);
 	for (size_t i = 0; i < s.n; i++)
 		assert_float_equal(s.v[i], (double)(i * s.every), 0);
-	assert_float_equal(s.v[s.n - 1], 10.0 * SERIES_KEPT, (double)s.every);
-	series_free(&s);
+	assert_float_equal(s.v[s.n - 1], 10.0 * DURATIONS_KEPT, (double)s.every);
+	durations_free(&s);
 }
 
 static void test_ranks_text(void **state)
@@ -268,7 +268,7 @@ int main(void)
 		cmocka_unit_test(test_drift),
 		cmocka_unit_test(test_other_ranks_and_phases),
 		cmocka_unit_test(test_too_few),
-		cmocka_unit_test(test_series_thinned),
+		cmocka_unit_test(test_durations_thinned),
 		cmocka_unit_test(test_ranks_text),
 	};
 

@@ -105,7 +105,7 @@ static int measure(struct pipeline *p, struct recording_reader *r, const char *p
 		return code;
 	}
 	code = recording_feed(r, path, p);
-	if (!code && collector_finish(c, ret)) {
+	if (!code && collector_take(c, ret)) {
 		log_error("measuring %s: %s", shown(path), strerror(ENOMEM));
 		code = EXIT_INTERNAL;
 	}
