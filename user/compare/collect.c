@@ -179,11 +179,12 @@ static struct comm_seen *comm_of(struct collector *c, const struct op *op, int r
 	return s;
 }
 
-/* How long each rank is behind the first that was ready for it: once for each collective. */
+/* How long each rank's host is behind the first that came to it: once for each collective. When a GPU is ready is known
+ * only of those whose end was seen, so it is not compared. */
 static void late_collect(struct collector *c, struct comm_seen *s, const struct op *op, const struct model *m)
 {
 	const struct comm *comm = op->member->comm;
-	uint64_t first_ns = op->arrive_bound_ns;
+	uint64_t first_ns = op->enqueue_ns;
 	const struct op *of_member;
 	struct rank_seen *r;
 
@@ -192,14 +193,14 @@ static void late_collect(struct collector *c, struct comm_seen *s, const struct 
 	s->late_seq = op->seq + 1;
 	for (const struct member *mb = comm->members; mb; mb = mb->next_in_comm) {
 		of_member = member_op(mb, SEQ_COLL, op->seq);
-		if (of_member && of_member->arrive_bound_ns)
-			first_ns = smaller(first_ns, of_member->arrive_bound_ns);
+		if (of_member && of_member->enqueue_ns)
+			first_ns = smaller(first_ns, of_member->enqueue_ns);
 	}
 	for (const struct member *mb = comm->members; mb; mb = mb->next_in_comm) {
 		of_member = member_op(mb, SEQ_COLL, op->seq);
 		r = of_member ? rank_of(c, mb->proc, member_rank(mb), m) : NULL;
-		if (r && of_member->arrive_bound_ns > first_ns)
-			r->late_s = fmax(r->late_s, (double)(of_member->arrive_bound_ns - first_ns) / 1e9);
+		if (r && of_member->enqueue_ns > first_ns)
+			r->late_s = fmax(r->late_s, (double)(of_member->enqueue_ns - first_ns) / 1e9);
 	}
 }
 
