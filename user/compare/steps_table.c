@@ -5,6 +5,7 @@
 #include "compare/steps_table.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 
 #define MARK_OF_OTHERS 0.10
 #define MARK_OF_STEP 0.01
+#define MARK_DEVIATIONS 6.0 /* of the others' median absolute deviation: 4 standard deviations */
 
 static const struct column {
 	const char *name; /* of a measure */
@@ -69,31 +71,35 @@ static struct steps_row *row_of(struct steps_table *t, int rank)
 	return &t->rows[at];
 }
 
-/* Of the rows but one that have this column; -1: no other has. */
-static double others_median(const struct steps_table *t, int column, size_t but, double *room)
+/* How much more than the other ranks' median is more than these differ: -1 where no other has this column. */
+static double others_limit(const struct steps_table *t, int column, size_t but, double *room)
 {
 	size_t n = 0;
+	double median;
 
 	for (size_t i = 0; i < t->n; i++)
 		if (i != but && t->rows[i].median_s[column] >= 0)
 			room[n++] = t->rows[i].median_s[column];
-	return n ? doubles_median(room, n) : -1;
+	if (!n)
+		return -1;
+	median = doubles_median(room, n);
+	for (size_t i = 0; i < n; i++)
+		room[i] = fabs(room[i] - median);
+	return median + fmax(MARK_OF_OTHERS * median, MARK_DEVIATIONS * doubles_median(room, n));
 }
 
 static int slowest_of(const struct steps_table *t, int column, double *room)
 {
 	const struct steps_row *r;
 	size_t most = 0;
-	double others, more;
+	double limit;
 
 	for (size_t i = 1; i < t->n; i++)
 		if (t->rows[i].median_s[column] > t->rows[most].median_s[column])
 			most = i;
 	r = &t->rows[most];
-	others = others_median(t, column, most, room);
-	more = r->median_s[column] - others;
-	if (columns[column].wait || others < 0 || more <= MARK_OF_OTHERS * others ||
-	    more <= MARK_OF_STEP * r->median_s[0])
+	limit = others_limit(t, column, most, room);
+	if (columns[column].wait || limit < 0 || r->median_s[column] <= limit + MARK_OF_STEP * r->median_s[0])
 		return STEPS_NO_MARK;
 	return (int)most;
 }

@@ -21,8 +21,9 @@ struct steps_row {
 struct steps_table {            /* zeroed at first */
 	struct steps_row *rows; /* by rank, ascending */
 	size_t n, cap;
-	/* Row of the slowest rank of each column, where it stands out from the others: by 10 % of their median, and by
-	 * 1 % of a step. STEPS_NO_MARK: none does, or waiting is no slowness. */
+	/* Row of the slowest rank of each column, where it stands out from the others: by 10 % of their median, by more
+	 * than they differ (two pipeline stages of ranks do), and by 1 % of a step. STEPS_NO_MARK: none does, or
+	 * waiting is no slowness. */
 	int slowest[STEPS_COLUMNS];
 	bool phases; /* some row has one */
 };
