@@ -12,8 +12,8 @@ import job
 
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 RANKTRACE = os.path.abspath(job.RANKTRACE)
-COMMANDS = ["ps", "autopsy", "record", "watch", "top", "replay", "steps", "diff", "report", "doctor", "dump", "hub", "incidents",
-            "notify", "ctl", "stress", "sim"]
+COMMANDS = ["ps", "autopsy", "record", "watch", "top", "replay", "steps", "diff", "report", "doctor", "dump", "hub",
+            "incidents", "notify", "ctl", "stress", "sim"]
 
 
 def run(*args, prefix=(), **kw):

@@ -10,13 +10,13 @@
 #include "base/log.h"
 #include "cmd/help.h"
 #include "cmd/recording_feed.h"
-#include "cmd/steps/clock_print.h"
 #include "command.h"
 #include "session/argument.h"
 #include "session/outputs.h"
 #include "pipeline/pipeline.h"
 #include "cmd/qps_print.h"
 #include "recording/recording.h"
+#include "sink/clock_print.h"
 
 struct replay_args {
 	const char *file;

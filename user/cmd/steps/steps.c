@@ -12,13 +12,13 @@
 #include "base/log.h"
 #include "cmd/help.h"
 #include "cmd/recording_feed.h"
-#include "cmd/steps/clock_print.h"
 #include "command.h"
 #include "compare/collect.h"
 #include "compare/steps_table.h"
 #include "pipeline/pipeline.h"
 #include "recording/recording.h"
 #include "session/outputs.h"
+#include "sink/clock_print.h"
 
 #define EVERY_S 5 /* of one that goes on */
 #define EVERY_MAX_S 86400

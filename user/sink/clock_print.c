@@ -2,7 +2,7 @@
  *
  * clock_print.c - see clock_print.h.
  */
-#include "cmd/steps/clock_print.h"
+#include "sink/clock_print.h"
 
 #include <inttypes.h>
 #include <stdio.h>
