@@ -16,7 +16,6 @@
 #include "pipeline/pipeline.h"
 #include "cmd/qps_print.h"
 #include "recording/recording.h"
-#include "sink/clock_print.h"
 
 struct replay_args {
 	const char *file;
@@ -86,8 +85,6 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 {
 	int code = recording_feed(r, a->file, p);
 
-	if (a->steps)
-		clock_print(pipeline_model(p));
 	if (a->qps)
 		qps_print(pipeline_model(p));
 	outputs_costs_say(p);

@@ -38,11 +38,31 @@ static int steps_step(struct sink *base, const struct step_done *s, const struct
 	return lines_out_put(&to->out, line, (size_t)n);
 }
 
+/* At the end the iteration clock of each rank that has one. */
+static int steps_close(struct sink *base, const struct model *m)
+{
+	struct line_sink *to = (struct line_sink *)base;
+	char line[160];
+	int n, err = 0, closed;
+
+	for (const struct proc *p = m->procs; !err && p; p = p->next) {
+		if (!p->steps || p->leader != p || p->rank < 0)
+			continue;
+		n = snprintf(line, sizeof(line),
+			     "{\"rank\":%d,\"pid\":%u,\"period_ops\":%zu,\"iterations\":%" PRIu64
+			     ",\"median_s\":%.6f}\n",
+			     p->rank, p->tgid, p->steps->period_ops, p->steps->n, p->steps->median_s);
+		err = lines_out_put(&to->out, line, (size_t)n);
+	}
+	closed = line_sink_close(base, m);
+	return err ? err : closed;
+}
+
 const struct sink_class sink_steps = {
 	.name = "steps",
 	.help = "every step of a rank, with its phases, as a JSON line",
 	.lines = true,
 	.open = steps_open,
 	.step = steps_step,
-	.close = line_sink_close,
+	.close = steps_close,
 };

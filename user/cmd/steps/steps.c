@@ -18,7 +18,6 @@
 #include "pipeline/pipeline.h"
 #include "recording/recording.h"
 #include "session/outputs.h"
-#include "sink/clock_print.h"
 
 #define EVERY_S 5 /* of one that goes on */
 #define EVERY_MAX_S 86400
@@ -85,12 +84,19 @@ static void cell_print(const struct steps_table *t, size_t row, int column)
 		printf(" %11.1f%c", s * 1e3, t->slowest[column] == (int)row ? '*' : ' ');
 }
 
+static const char *heading(int column)
+{
+	const char *name = steps_column_name(column);
+
+	return strcmp(name, "exposed_most") ? name : "exposed";
+}
+
 static void table_print(const struct steps_table *t)
 {
 	printf("%5s %6s", "rank", "steps");
 	for (int k = 0; k < STEPS_COLUMNS; k++)
 		if (t->phases || !steps_column_is_phase(k))
-			printf(" %11s ", k == 7 ? "exposed" : steps_column_name(k));
+			printf(" %11s ", heading(k));
 	putchar('\n');
 	for (size_t i = 0; i < t->n; i++) {
 		printf("%5d %6zu", t->rows[i].rank, t->rows[i].n_steps);
@@ -189,10 +195,8 @@ static int tables(const struct steps_args *a, struct recording_reader *r, struct
 
 static int lines(const struct steps_args *a, struct recording_reader *r, struct pipeline *p)
 {
-	int code = recording_feed(r, a->file, p);
+	int code = outputs_close(p, recording_feed(r, a->file, p));
 
-	clock_print(pipeline_model(p));
-	code = outputs_close(p, code);
 	pipeline_free(p);
 	return code;
 }
