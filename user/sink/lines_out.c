@@ -24,34 +24,33 @@ static int stdout_anew(void)
 	return fd < 0 ? STDOUT_FILENO : fd; /* a socket, or another's terminal */
 }
 
-int lines_out_open(struct lines_out *o, const char *path)
-{
-	int fd = strcmp(path, "/dev/stdout") ? open_output(path) : stdout_anew();
-
-	*o = (struct lines_out){ .fd = fd };
-	return fd < 0 ? fd : 0;
-}
-
-static bool is_socket(int fd)
+void lines_out_begin(struct lines_out *o, int fd)
 {
 	struct stat is;
 
-	return !fstat(fd, &is) && S_ISSOCK(is.st_mode);
+	*o = (struct lines_out){ .fd = fd };
+	o->is_socket = !fstat(fd, &is) && S_ISSOCK(is.st_mode);
+	o->never_waits = o->is_socket || (fd > STDERR_FILENO && fcntl(fd, F_GETFL) & O_NONBLOCK);
 }
 
-/* Does a write return although no process reads? */
-static bool never_waits(int fd)
+/* What is written from a file waits for its reader: it has no hurry, and its filter of system calls knows no more. */
+int lines_out_open(struct lines_out *o, const char *path)
 {
-	return fd > STDERR_FILENO && fcntl(fd, F_GETFL) & O_NONBLOCK;
+	if (!strcmp(path, "/dev/stdout")) {
+		lines_out_begin(o, stdout_anew());
+		return 0;
+	}
+	*o = (struct lines_out){ .fd = open_output(path) };
+	return o->fd < 0 ? o->fd : 0;
 }
 
 /* How much of it went; -errno: -EAGAIN nothing. */
-static ssize_t write_some(int fd, const char *text, size_t len)
+static ssize_t write_some(const struct lines_out *o, const char *text, size_t len)
 {
 	ssize_t n;
 
 	do
-		n = is_socket(fd) ? send(fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL) : write(fd, text, len);
+		n = o->is_socket ? send(o->fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL) : write(o->fd, text, len);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
@@ -60,7 +59,7 @@ int lines_out_flush(struct lines_out *o)
 {
 	ssize_t n = 0;
 
-	while (o->n_held && (n = write_some(o->fd, o->held, o->n_held)) > 0) {
+	while (o->n_held && (n = write_some(o, o->held, o->n_held)) > 0) {
 		o->n_held -= (size_t)n;
 		memmove(o->held, o->held + n, o->n_held);
 	}
@@ -83,7 +82,7 @@ int lines_out_put(struct lines_out *o, const char *text, size_t len)
 {
 	int err;
 
-	if (!never_waits(o->fd) && !is_socket(o->fd))
+	if (!o->never_waits)
 		return write_whole(o->fd, text, len);
 	err = lines_out_flush(o);
 	if (!err && o->n_held && o->n_held + len > LINES_HELD_MOST)

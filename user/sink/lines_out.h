@@ -11,8 +11,9 @@
 
 #define LINES_HELD_MOST (1u << 20) /* bytes: 200 findings and more */
 
-struct lines_out { /* zeroed but for fd */
+struct lines_out {
 	int fd;
+	bool is_socket, never_waits; /* known from the begin: a replay may not ask later */
 	char *held;
 	size_t n_held;
 };
@@ -20,6 +21,8 @@ struct lines_out { /* zeroed but for fd */
 /* "/dev/stdout" is standard output without waiting for its reader, where that can be had: opened anew, as the flag
  * would else be everybody's who has it open. Other paths as open_output(). 0 or -errno. */
 int lines_out_open(struct lines_out *o, const char *path);
+/* Takes over a descriptor: one that does not block, or a socket, is not waited for. */
+void lines_out_begin(struct lines_out *o, int fd);
 /* Whole lines, taken whole or not at all. -EAGAIN: so much is held that they were not taken; else 0 or -errno. */
 int lines_out_put(struct lines_out *o, const char *text, size_t len);
 /* What the reader takes by now. 0 or -errno. */

@@ -89,7 +89,7 @@ static void what_is_not_read_is_held(void **state)
 	int n;
 
 	(void)state;
-	out = (struct lines_out){ .fd = ends[1] };
+	lines_out_begin(&out, ends[1]);
 	n = puts_until_full();
 	assert_true(out.n_held <= LINES_HELD_MOST && out.n_held > LINES_HELD_MOST - LINE);
 	assert_int_equal(line_put(n), -EAGAIN);
@@ -104,7 +104,7 @@ static void what_is_not_read_is_held(void **state)
 static void a_reader_that_never_reads_is_given_up(void **state)
 {
 	(void)state;
-	out = (struct lines_out){ .fd = ends[1] };
+	lines_out_begin(&out, ends[1]);
 	puts_until_full();
 	assert_int_equal(lines_out_close(&out), -EAGAIN);
 	close(ends[0]);
@@ -113,7 +113,7 @@ static void a_reader_that_never_reads_is_given_up(void **state)
 static void a_reader_that_is_gone(void **state)
 {
 	(void)state;
-	out = (struct lines_out){ .fd = ends[1] };
+	lines_out_begin(&out, ends[1]);
 	puts_until_full();
 	close(ends[0]);
 	assert_int_equal(line_put(0), -EPIPE);
@@ -128,7 +128,7 @@ static void a_socket_does_not_block(void **state)
 	close(ends[1]);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
-	out = (struct lines_out){ .fd = ends[1] };
+	lines_out_begin(&out, ends[1]);
 	assert_true(puts_until_full() > (int)LINES_HELD_MOST / LINE);
 	assert_int_equal(line_put(0), -EAGAIN);
 	close(ends[0]);
