@@ -42,7 +42,7 @@ expect("unwritable output", run([*record, "-o", "/proc/no/such/dir/x.rtr"]), 2, 
 expect("no recording", run([job.RANKTRACE, "replay", "/etc/passwd"]), 2, "/etc/passwd", "recording")
 
 full = tempfile.mkdtemp(prefix="ranktrace-full-")
-job.check(not subprocess.call(["mount", "-t", "tmpfs", "-o", "size=192k", "tmpfs", full]), "no tmpfs")
+job.check(not subprocess.call(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", full]), "no tmpfs")
 try:
     out = run([job.RANKTRACE, "record", "-o", f"{full}/x.rtr", "-o", f"{full}/x.pftrace", "--", job.RANKTRACE, "sim",
                "job",

@@ -15,6 +15,7 @@ import job
 
 RANKTRACE = os.path.abspath(job.RANKTRACE)
 RECORDINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../replay")
+HEADERS = 40  # bytes: of a recording and its first chunk
 folder = tempfile.mkdtemp(prefix="ranktrace-outputs-")
 job.dirs.append(folder)
 
@@ -146,7 +147,9 @@ def killed():
                          stderr=subprocess.PIPE, text=True)
     line = p.stderr.readline()
     job.check("old.rtr exists: written as" in line and "old.rtr.part" in line, line)
-    time.sleep(2)
+    end = time.monotonic() + 30
+    while os.path.getsize(f"{folder}/old.rtr.part") <= HEADERS and time.monotonic() < end:
+        time.sleep(0.1)
     p.kill()
     p.wait()
     code, _, err = run("replay", "old.rtr.part", "-o", "old.rtr")
