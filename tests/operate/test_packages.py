@@ -21,7 +21,7 @@ CACHE = os.path.abspath(os.environ.get("VM_CACHE", "build/vm"))
 VM = os.path.join(HERE, "../vm")
 GUEST_S = 2400
 CAPS = {"KILL": 5, "SETGID": 6, "SETUID": 7, "SETPCAP": 8, "DAC_READ_SEARCH": 2, "SYS_PTRACE": 19, "SYS_ADMIN": 21,
-        "SYSLOG": 34, "PERFMON": 38, "BPF": 39}
+        "SYS_NICE": 23, "SYSLOG": 34, "PERFMON": 38, "BPF": 39}
 
 
 def run(*argv, **more):
