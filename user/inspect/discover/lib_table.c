@@ -25,6 +25,7 @@
 #define FILES_MAX 16384
 #define LATE_FILES_MAX 2 /* then the rest of the process waits */
 #define LATE_RETRY_NS 5000000000ull
+#define UNASKED_RETRY_NS 500000000ull /* no time for it was left in this second: says nothing about the file */
 
 static int add_name(struct target_set *s, const char *name, size_t len)
 {
@@ -211,8 +212,10 @@ static int file_inspect(struct target_set *s, const struct proc_row *p, const st
 	if (!f && is_lasting(rc))
 		f = file_add(s, &st);
 	close(fd);
-	if (!f) /* Late because of the file, which says nothing about the process */
-		return rc == -ETIMEDOUT || rc == -EAGAIN ? -ETIME : rc ? rc : -ENOMEM;
+	if (!f && rc == -EAGAIN) /* not asked, or not waited for */
+		return -ECANCELED;
+	if (!f) /* late because of the file, which says nothing about the process */
+		return rc == -ETIMEDOUT ? -ETIME : rc ? rc : -ENOMEM;
 	if (rc == -EFBIG && s->n_refused++ < REFUSED_SAID_MAX)
 		log_warn("pid %u: %s is not inspected: %s. Its calls stay invisible; ranktrace looks at it again when "
 			 "the file is another one",
@@ -326,8 +329,8 @@ static int load_rows(struct target_set *s, struct proc_row *p, const struct mapp
 			rc = file_inspect(s, p, rows[i], &f);
 		if (is_final(rc))
 			return rc;
-		if (rc == -ETIME && ++late)
-			p->retry_ns = clock_monotonic_ns() + LATE_RETRY_NS;
+		if ((rc == -ETIME || rc == -ECANCELED) && ++late)
+			p->retry_ns = clock_monotonic_ns() + (rc == -ETIME ? LATE_RETRY_NS : UNASKED_RETRY_NS);
 		if (rc && rc != -EINVAL && rc != -ENOENT) /* not a regular file; unmapped meanwhile */
 			note_unreadable(&p->pub, rows[i], rc);
 		if (f && f->pub.error && f->pub.error != -ENOEXEC)

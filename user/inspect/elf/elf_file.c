@@ -270,6 +270,7 @@ const char *elf_error_text(int error)
 	case -EFBIG: return "it has holes, or tables that take too long to read: made to cost time";
 	case -EBADMSG: return "damaged or cut short";
 	case -EIO: return "it crashed the reader: damaged, or made to";
+	case -ECANCELED:
 	case -ETIME: return "not read in time; tried again";
 	case -ESTALE: return "another file lies at its path now, and map_files is not permitted: run as root";
 	default: return strerror(-error);
