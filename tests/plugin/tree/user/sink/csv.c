@@ -23,7 +23,7 @@ static int csv_event(struct sink *base, const struct event *e, const struct mode
 		return 0;
 	n = snprintf(line, sizeof(line), "counter,%" PRIu64 ",%d,%s,%" PRId64 "\n", e->ts_ns, p ? p->rank : -1,
 		     e->generic.name, e->generic.value);
-	return write_whole(((struct line_sink *)base)->fd, line, (size_t)n);
+	return lines_out_put(&((struct line_sink *)base)->out, line, (size_t)n);
 }
 
 static int csv_incident(struct sink *base, const struct incident *i, const struct model *m)
@@ -34,7 +34,7 @@ static int csv_incident(struct sink *base, const struct incident *i, const struc
 			 i->f.n_ranks ? i->f.ranks[0] : -1, finding_kind_name(i->f.kind), phases[i->phase]);
 
 	(void)m;
-	return write_whole(((struct line_sink *)base)->fd, line, (size_t)n);
+	return lines_out_put(&((struct line_sink *)base)->out, line, (size_t)n);
 }
 
 const struct sink_class sink_csv = {
