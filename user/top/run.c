@@ -190,6 +190,7 @@ static int keys_take(struct top_run *r)
 	return !err && seek == TOP_WANT_SEEK ? want_do(r, seek) : err;
 }
 
+/* Records may lie further apart than turns: what was played counts, not the newest record's time. */
 static int play_on(struct top_run *r)
 {
 	uint64_t now_ns = clock_monotonic_ns(), at_ns = pipeline_model(r->feed->p)->now_ns;
@@ -197,9 +198,13 @@ static int play_on(struct top_run *r)
 
 	if (!r->source.playing)
 		return 0;
-	err = top_feed_seek(r->feed, at_ns + (now_ns - r->played_ns));
+	if (at_ns != r->play_shown_ns) /* it began, or the user went elsewhere meanwhile */
+		r->play_at_ns = at_ns;
+	r->play_at_ns += now_ns - r->played_ns;
 	r->played_ns = now_ns;
-	if (at_ns >= r->source.end_ns)
+	err = top_feed_seek(r->feed, r->play_at_ns);
+	r->play_shown_ns = pipeline_model(r->feed->p)->now_ns;
+	if (r->play_at_ns >= r->source.end_ns)
 		r->source.playing = false;
 	return err;
 }

@@ -24,6 +24,7 @@ struct top_run { /* zeroed at first, but for what is given */
 	size_t messages_len;
 	char message[256];
 	uint64_t message_ns, played_ns; /* on this machine's clock */
+	uint64_t play_at_ns, play_shown_ns; /* on the recording's: how far it was played, the newest record of that */
 	bool held;                      /* of a stream: the picture stays */
 };
 
