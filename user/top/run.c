@@ -20,6 +20,7 @@
 
 #define TURN_MS 250
 #define MESSAGE_NS 8000000000ull /* then the keys are shown again */
+#define ANSWER_NS 2000000000ull  /* no other message hides an answer for so long */
 #define MESSAGES_MAX (64u << 10) /* the newest; older ones go by halves */
 
 static volatile sig_atomic_t stop;
@@ -51,17 +52,26 @@ static void say(struct top_run *r, const char *text)
 	r->message_ns = clock_monotonic_ns();
 }
 
-/* Its newest line that begins something: what is indented belongs to that. */
+/* Its newest line that begins something: what is indented belongs to that. What the session answers to the user stays
+ * for a while: findings and tiers that come then would hide it at once. */
 static void newest_say(struct top_run *r, const char *text, size_t len)
 {
 	static const char own[] = "ranktrace: ";
-	const char *found = NULL;
+	const char *found = NULL, *answer = NULL;
 
-	for (const char *at = text; at < text + len; at = strchrnul(at, '\n') + 1)
+	for (const char *at = text; at < text + len; at = strchrnul(at, '\n') + 1) {
 		if (*at && *at != ' ' && *at != '\n')
 			found = at;
-	if (found)
+		if (r->asked && !answer && !strncmp(at, own, sizeof(own) - 1))
+			answer = at;
+	}
+	if (answer) {
+		r->asked = false;
+		r->answered_ns = clock_monotonic_ns();
+		say(r, answer + sizeof(own) - 1);
+	} else if (found && clock_monotonic_ns() - r->answered_ns > ANSWER_NS) {
 		say(r, strncmp(found, own, sizeof(own) - 1) ? found : found + sizeof(own) - 1);
+	}
 }
 
 static void messages_add(struct top_run *r, const char *text, size_t len)
@@ -108,7 +118,8 @@ static void ask(struct top_run *r, enum session_wish wish)
 		say(r, "select a rank first");
 		return;
 	}
-	if (top_live_ask(r->live, wish, wish == SESSION_DUMP ? 0 : p->tgid))
+	r->asked = !top_live_ask(r->live, wish, wish == SESSION_DUMP ? 0 : p->tgid);
+	if (!r->asked)
 		say(r, "the session has ended");
 	else if (wish == SESSION_STACKS)
 		say(r, "its stack is being read");

@@ -23,9 +23,10 @@ struct top_run { /* zeroed at first, but for what is given */
 	char *messages;
 	size_t messages_len;
 	char message[256];
-	uint64_t message_ns, played_ns; /* on this machine's clock */
+	uint64_t message_ns, played_ns, answered_ns; /* on this machine's clock */
+	bool asked;                                  /* the session, which has not answered yet */
 	uint64_t play_at_ns, play_shown_ns; /* on the recording's: how far it was played, the newest record of that */
-	bool held;                      /* of a stream: the picture stays */
+	bool held;                          /* of a stream: the picture stays */
 };
 
 /* Until the user quits. The screen is open. 0 or -errno. */
