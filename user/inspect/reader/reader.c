@@ -27,6 +27,7 @@
 #define RUNNING_STEP_MS 10
 #define RUNNING_STEPS 10           /* of one call at most, of a worker that is not asleep at any sample */
 #define RUNNING_ALL_NS 60000000ull /* of a second, for all of these */
+#define STARVED_MOST 5             /* so many times that, where parsers in a row got no CPU: else none would ever end */
 
 struct allowance { /* of waiting, in a second */
 	uint64_t left_ns, at_ns;
@@ -39,6 +40,7 @@ struct reader {
 	struct late_table late_table;
 	uint64_t timeout_ns; /* a second; 0 no limit */
 	struct allowance late, running;
+	unsigned int starved; /* parsers in a row that got too little CPU in their time */
 	bool is_hurried;
 };
 
@@ -133,7 +135,7 @@ static int stopped_drop(struct worker *w, enum worker_kind kind)
 static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 {
 	uint64_t begin_ns = clock_monotonic_ns(), cpu_ns = worker_cpu_ns(w), late_ns = deadline_ms * 1000000ull;
-	uint64_t allowed_ns = allowance_left(&r->running, RUNNING_ALL_NS);
+	uint64_t allowed_ns = allowance_left(&r->running, RUNNING_ALL_NS) + r->starved * RUNNING_ALL_NS;
 
 	for (;;) {
 		int n = worker_wait(w->sock, PARSE_STEP_MS);
@@ -145,6 +147,10 @@ static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 		    (took_ns < late_ns || (took_ns < PARSE_STARVED_DEADLINES * late_ns && state == WORKER_RUNS)))
 			continue;
 		allowance_spend(&r->running, idle_ns);
+		if (n)
+			r->starved = 0;
+		else if (used_ns < PARSE_CPU_NS && r->starved < STARVED_MOST)
+			r->starved++;
 		if (n)
 			return n < 0 ? n : 0;
 		if (state == WORKER_STOPPED)
