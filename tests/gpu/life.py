@@ -24,7 +24,7 @@ from gpujob import ENV, GPUS, OUT, RANKTRACE, fault_line, findings, say
 
 RANKS = int(os.environ.get("RANKS", max(2, GPUS)))
 SECONDS = float(os.environ.get("SECONDS", 300))
-GAP_MOST_S = 2  # a session that stands still reports nothing, which is no proof of health
+GAP_MOST_S = 2  # a session that does not move reports nothing, which is no proof of health
 FAULT_AT_S = 75  # behind the first checkpoint and into the second epoch
 gpujob.TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lifejob.py")
 

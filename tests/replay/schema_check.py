@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of JSON Schema that schemas/incident.schema.json and schemas/stress.schema.json use: faults(schema, value) yields a text each. A keyword
-or a format that is not known here is a fault of the schema: none goes unchecked. (A library would be better; Debian's
-python3-jsonschema is there for Debian's python3 alone, and checks no date-time without another package.)"""
+"""The part of JSON Schema that schemas/incident.schema.json and schemas/stress.schema.json use: faults(schema, value)
+yields a text each. A keyword or a format that is not known here is a fault of the schema: none goes unchecked. (A
+library would be better; Debian's python3-jsonschema is there for Debian's python3 alone, and checks no date-time
+without another package.)"""
 import datetime
 import re
 

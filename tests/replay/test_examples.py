@@ -22,8 +22,8 @@ def check(right, text):
 
 def run(what, tree):
     environment = {**os.environ, "TREE": tree, "O": os.path.abspath(os.environ.get("O", "build"))}
-    out = subprocess.run([sys.executable, "-B", f"{ROOT}/scripts/finding_examples.py", what], capture_output=True, text=True,
-                         env=environment)
+    out = subprocess.run([sys.executable, "-B", f"{ROOT}/scripts/finding_examples.py", what], text=True,
+                         capture_output=True, env=environment)
     return out.returncode, out.stdout + out.stderr
 
 
@@ -41,7 +41,8 @@ def planted(change, text):
         with open(f"{tree}/docs/examples.md", "w") as f:
             f.write(after)
         code, out = run("--check", tree)
-        check(after != before and code == 1 and text in out, f"planted: {text}: {code} {out[-300:] if code != 1 else ''}")
+        end = out[-300:] if code != 1 else ""
+        check(after != before and code == 1 and text in out, f"planted: {text}: {code} {end}")
         if "end" not in text:
             run("--write", tree)
             with open(f"{tree}/docs/examples.md") as f:

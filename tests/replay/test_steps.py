@@ -45,7 +45,8 @@ def whole():
     check(code == 0 and not err and sorted(table) == [0, 1, 2, 3] and marked(table) == [3], f"{out}{err}")
     check(all(row[0] == 20 and 300 < row[1] < 420 for row in table.values()) and table[3][2] > 100, f"medians: {table}")
     table, = tables(run("steps", "nested_run_ahead.rtr")[1])
-    check(table and all(row[0] > 0 for row in table.values()) and not marked(table), f"stages are no stragglers: {table}")
+    check(table and all(row[0] > 0 for row in table.values()) and not marked(table),
+          f"stages are no stragglers: {table}")
 
 
 def followed():

@@ -377,6 +377,26 @@ static void rdma_take(struct argp_state *state, int key, const char *arg, struct
 		o->no_gpus = true;
 }
 
+static void all_take(int key, const char *arg, struct stress_args *a)
+{
+	struct all_options *o = &a->options.all;
+
+	if (key == OPT_HTML)
+		o->html = arg;
+	if (key == OPT_LINES)
+		o->lines = arg;
+	o->quick |= key == OPT_QUICK;
+	o->quiet |= key == OPT_QUIET;
+	a->full |= key == OPT_FULL;
+}
+
+static void self_test_take(struct argp_state *state, const char *arg, struct stress_options *o)
+{
+	o->self_test = true;
+	if (arg)
+		o->self_tests = number_take(state, "self-test", arg, 1, 1000);
+}
+
 static error_t stress_option(int key, char *arg, struct argp_state *state)
 {
 	struct stress_args *a = state->input;
@@ -415,11 +435,11 @@ static error_t stress_option(int key, char *arg, struct argp_state *state)
 	case OPT_SEED: o->seed = number_take(state, "seed", arg, 0, UINT32_MAX); return 0;
 	case OPT_TRACE: a->trace = arg; return 0;
 	case OPT_CONFIRM: a->confirm = arg; return 0;
-	case OPT_QUICK: o->all.quick = true; return 0;
-	case OPT_FULL: a->full = true; return 0;
-	case OPT_QUIET: o->all.quiet = true; return 0;
-	case OPT_HTML: o->all.html = arg; return 0;
-	case OPT_LINES: o->all.lines = arg; return 0;
+	case OPT_QUICK:
+	case OPT_FULL:
+	case OPT_QUIET:
+	case OPT_HTML:
+	case OPT_LINES: all_take(key, arg, a); return 0;
 	case OPT_FORCE: o->force = true; return 0;
 	case OPT_JSON: o->json = true; return 0;
 	case OPT_BASELINE: o->baseline = arg; return 0;
@@ -427,11 +447,7 @@ static error_t stress_option(int key, char *arg, struct argp_state *state)
 	case OPT_LOG: o->log = arg; return 0;
 	case OPT_RESUME: o->resume = true; return 0;
 	case OPT_CUBLASLT: o->cublaslt = arg; return 0;
-	case OPT_SELF_TEST:
-		o->self_test = true;
-		if (arg)
-			o->self_tests = number_take(state, "self-test", arg, 1, 1000);
-		return 0;
+	case OPT_SELF_TEST: self_test_take(state, arg, o); return 0;
 	case ARGP_KEY_ARG:
 		if (a->test || !stress_find(arg))
 			argp_error(state, "'%s' is no test; there are: %s", arg, test_names());

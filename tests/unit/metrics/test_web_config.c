@@ -157,7 +157,7 @@ static void passwords_are_checked(void **state)
 	assert_int_equal(auth_check("prom", "", now_ns), AUTH_WRONG);
 	assert_int_equal(auth_check("nobody", "open sesame", now_ns), AUTH_WRONG);
 	assert_int_equal(auth_check("slow", "shut sesame", now_ns), AUTH_WRONG);
-	/* time stands still: what was saved up is used up, within a second */
+	/* no time passes: what was saved is used up within a second */
 	while (looked_at < 1000000 && auth_check("slow", "guess", now_ns) == AUTH_WRONG)
 		looked_at++;
 	assert_in_range(looked_at, 1, 1000);

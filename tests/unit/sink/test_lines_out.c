@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_lines_out.c - a reader that does not read: nothing waits for it, what it missed is held up to a limit, in order
+ * test_lines_out.c - a reader that does not read: nothing waits for it, what it missed is kept to a limit, in order
  * and whole, and a descriptor that blocks is written as ever.
  */
 #include <setjmp.h>

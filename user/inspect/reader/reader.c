@@ -149,8 +149,8 @@ static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 		allowance_spend(&r->running, idle_ns);
 		if (n)
 			r->starved = 0;
-		else if (used_ns < PARSE_CPU_NS && r->starved < STARVED_MOST)
-			r->starved++;
+		else if (state == WORKER_RUNS && used_ns < PARSE_CPU_NS && r->starved < STARVED_MOST)
+			r->starved++; /* not of one that sleeps: a file can be made to keep it waiting */
 		if (n)
 			return n < 0 ? n : 0;
 		if (state == WORKER_STOPPED)
