@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -61,6 +62,52 @@ def end(job):
 
 def kill_ranks():
     subprocess.run(["pkill", "-9", "-f", f"{TRAIN} --prefix={OUT}/"])
+
+
+class Ranks:
+    """A process a rank, each in a session of its own, by nobody who would end the others when one is gone."""
+
+    def __init__(self, tag, script, *args, n=GPUS):
+        for f in glob.glob(f"{OUT}/{tag}.*"):
+            os.unlink(f)
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        self.tag, self.n, self.name = tag, n, f"127.0.0.1:{port}"
+        self.log = open(f"{OUT}/{tag}.job", "w", encoding="utf-8")
+        self.ranks = [self.rank(script, port, r, args) for r in range(n)]
+
+    def rank(self, script, port, r, args):
+        env = {**ENV, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": str(self.n), "LOCAL_WORLD_SIZE": str(self.n),
+               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        return subprocess.Popen([sys.executable, script, f"--prefix={OUT}/{self.tag}", *map(str, args)], env=env,
+                                stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def steady_s(self):
+        """Since its second step; 0 before that."""
+        try:
+            with open(f"{OUT}/{self.tag}.steps.0", encoding="utf-8") as f:
+                first = [f.readline() for _ in range(2)][1]
+        except FileNotFoundError:
+            return 0
+        return (time.monotonic_ns() - int(first.split()[1])) / 1e9 if first.endswith("\n") else 0
+
+    def signal(self, rank, number):
+        os.kill(self.ranks[rank].pid, number)
+
+    def pid_options(self):
+        return [f"--pid={p.pid}" for p in self.ranks]
+
+    def text(self):
+        with open(f"{OUT}/{self.tag}.job", encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def end(self):
+        for p in self.ranks:
+            p.kill()
+        for p in self.ranks:
+            p.wait(30)
+        self.log.close()
 
 
 def fault_line(tag):

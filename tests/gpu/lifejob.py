@@ -3,9 +3,8 @@
 slowly), gradient accumulation, uneven sequence lengths, recompiles, imbalanced all-to-all, a pipeline's transfers,
 evaluation on rank 0, a checkpoint that rank 0 saves and then waits for an object store's answer (the first one is
 uploaded for long), garbage collection, and communicators that are destroyed and made anew. Nothing of it is a fault.
---fault puts one inside: hang (asleep in Python), lock (a Python lock that another thread holds), kernel-one, kernel-all
-(a kernel that never ends, on one SM or all), kernel-forward (inside the forward pass). With fewer GPUs than ranks,
-ranks share one: NCCL takes them for ranks of several hosts."""
+--fault puts one inside (jobfault.py). With fewer GPUs than ranks, ranks share one: NCCL takes them for ranks of several
+hosts."""
 import argparse
 import gc
 import os
@@ -14,7 +13,6 @@ import select
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 STORE = """
@@ -37,7 +35,7 @@ parser.add_argument("--epoch-steps", type=int, default=60)
 parser.add_argument("--store-s", type=float, default=8)
 parser.add_argument("--first-store-s", type=float, default=40)
 parser.add_argument("--seed", type=int, default=1)
-parser.add_argument("--fault", default="")  # NAME:rank=R,at=SECONDS
+parser.add_argument("--fault", default="")
 args = parser.parse_args()
 rank, local_rank, world = (int(os.environ[k]) for k in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
 
@@ -45,12 +43,13 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
+import jobfault  # noqa: E402
+
 if torch.cuda.device_count() < world:
     os.environ.update(NCCL_HOSTID=f"host{rank}", NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo")
 device = torch.device("cuda", local_rank % torch.cuda.device_count())
 torch.cuda.set_device(device)
-fault_name, _, fault_args = args.fault.partition(":")
-fault = dict(kv.split("=") for kv in fault_args.split(",") if kv)
+fault = jobfault.Fault(args.fault, rank)
 steps_log = open(f"{args.prefix}.steps.{rank}", "w", buffering=1)
 life_log = open(f"{args.prefix}.life.{rank}", "w", buffering=1)
 begin = time.monotonic()
@@ -153,32 +152,6 @@ def collect():
     gc.collect()
 
 
-def endless(blocks):
-    import cupy
-    code = 'extern "C" __global__ void endless(volatile int *flag) { while (!*flag) { } }'
-    flag = cupy.zeros(1, cupy.int32)
-    with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
-        cupy.RawKernel(code, "endless")((blocks,), (32 if blocks == 1 else 1024,), (flag,))
-    return flag
-
-
-def strike():
-    if not fault or int(fault["rank"]) != rank or time.monotonic() - begin < float(fault["at"]) or fault.get("done"):
-        return
-    fault["done"] = "1"
-    print(f"fault {args.fault} rank={rank} pid={os.getpid()} t_ns={time.monotonic_ns()}", flush=True)
-    if fault_name == "hang":
-        time.sleep(3600)
-    elif fault_name == "lock":
-        lock = threading.Lock()
-        lock.acquire()
-        threading.Thread(target=time.sleep, args=(3600,), name="holder", daemon=True).start()
-        with lock:
-            pass
-    else:
-        kept.append(endless(264 if fault_name == "kernel-all" else 1))
-
-
 def process_group(n):
     """Each generation has keys of its own in the store: a rank that is early would find the last one's unique id."""
     global ddp, optimizer
@@ -196,8 +169,8 @@ def epoch(n):
     for i, x in enumerate(loader):
         if i >= args.epoch_steps:
             break
-        if fault_name != "kernel-forward":
-            strike()
+        if fault.name != "kernel-forward":
+            fault.strike()
         length = draw.choice((8, 16, 32)) if n % 3 == 1 else 32
         train(x.to(device)[:, :length], sync=i % 4 == 3)
         if n % 3 == 2:
@@ -213,12 +186,12 @@ def epoch(n):
     return True
 
 
-kept, store_port = [], 0
+store_port = 0
 if rank == 0:
     store = subprocess.Popen([sys.executable, "-c", STORE], stdout=subprocess.PIPE, text=True)
     store_port = int(store.stdout.readline())
 net = network()
-net.register_forward_pre_hook(lambda *_: strike() if fault_name == "kernel-forward" and net.training else None)
+net.register_forward_pre_hook(lambda *_: fault.strike() if fault.name == "kernel-forward" and net.training else None)
 ddp = optimizer = None
 rendezvous = next(dist.rendezvous("env://"))[0]
 process_group(0)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On a machine with NVIDIA GPUs and PyTorch: what each tier costs real jobs. Cases (arguments; default all):
-gpu-bound, ddp (bound by its host), fsdp (FSDP2, 24 sharded layers), graph (the step is one CUDA graph), small
-(collectives of 8 bytes at full rate), jax. A case is one job; windows of STEPS (200) steps with and without a session
-take turns: off, watch, off, trace, off, ..., PAIRS (5) rounds; `profiler` is PyTorch's own beside it. A ratio is the
-median of the window to the mean of the medians of the two untraced windows around it; off to off is the control. Two
-measures: the whole step, and the host's part of it (until it waits for the GPU), which is what a host-bound job waits
-for. Intervals of 95 % by bootstrap. TIERS=watch,trace,burst,profiler chooses. RANKS: ranks that share GPUs (default:
-the GPUs). Prints a table, one line a case and tier, and writes OUT_DIR/overhead.json."""
+"""On a machine with NVIDIA GPUs and PyTorch: what each tier costs real jobs. Cases (arguments; default: all but the
+last): gpu-bound, ddp (bound by its host), fsdp (FSDP2, 24 sharded layers), graph (the step is one CUDA graph), small
+(collectives of 8 bytes at full rate), jax, pipeline (nestedjob.py; four or eight GPUs; name it last). A case is one
+job; windows of STEPS (200) steps with and without a session take turns: off, watch, off, trace, off, ..., PAIRS (5)
+rounds; `profiler` is PyTorch's own beside it. A ratio is the median of the window to the mean of the medians of the two
+untraced windows around it; off to off is the control. Two measures: the whole step, and the host's part of it (until it
+waits for the GPU), which is what a host-bound job waits for. Intervals of 95 % by bootstrap.
+TIERS=watch,trace,burst,profiler chooses. RANKS: ranks that share GPUs (default: the GPUs). Prints a table, one line a
+case and tier, and writes OUT_DIR/overhead.json."""
 import json
 import os
 import random
@@ -34,12 +35,15 @@ CASES = {
     "graph": ("--mode", "graph", "--width", 1024, "--layers", 12),
     "small": ("--mode", "small", "--width", 64, "--layers", 1),
     "jax": None,
+    "pipeline": ("--layout", "tp=2,dp=1,pp=2" if gpujob.GPUS == 4 else "tp=2,dp=2,pp=2"),
 }
 
 
 class Job:
     def __init__(self, case):
         self.log = f"{OUT}/overhead-{case}.steps.0"
+        if case == "pipeline":
+            gpujob.TRAIN = os.path.join(os.path.dirname(gpujob.TRAIN), "nestedjob.py")
         if CASES[case]:
             self.process = gpujob.start(f"overhead-{case}", "--seconds", 3600, *CASES[case])
             return
@@ -167,7 +171,7 @@ def main():
     print("| case, step (host) | tier | step, on / off | off / off | host, on / off | off / off | p99 "
           "| price, % of a core | ours, % | MiB |\n|---|---|---|---|---|---|---|---|---|---|")
     results = {}
-    for case in sys.argv[1:] or CASES:
+    for case in sys.argv[1:] or [c for c in CASES if c != "pipeline"]:
         tiers = [t for t in TIERS if t != "profiler" or CASES[case]]
         try:
             job = Job(case)

@@ -12,8 +12,26 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "inspect/reader/reader.h"
 #include "session/load_error.h"
 #include "source.h"
+
+#define LATE_SAID_NS 10000000000ull
+
+/* No answer of what reads the process yet, as on a host without free CPUs: the next poll asks again. */
+static void attach_late_say(struct traced *p, const struct tracer *t, const struct target_lib *lib, int err)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (!p->late_since_ns)
+		p->late_since_ns = now;
+	if (now - p->late_since_ns < LATE_SAID_NS || p->attach_error == err)
+		return;
+	p->attach_error = err;
+	log_warn("pid %u: %s has no probes for '%s' yet: what reads its symbols got no answer for %llu s; ranktrace "
+		 "tries again (is a CPU free on this host?)",
+		 p->tgid, lib->path, t->name, LATE_SAID_NS / 1000000000);
+}
 
 /* Logs once per process and cause; the rest of the process is still traced. */
 static void attach_error_say(struct traced *p, const struct tracer *t, const struct target_lib *lib, int err)
@@ -43,7 +61,10 @@ static bool lib_attach(struct session_targets *t, struct traced *traced, const s
 
 		if (lib->tracers & 1u << tr->id)
 			err = loader_attach_lib(t->loader, tr, p, lib, group, upto, &note);
-		if (err < 0)
+		note.waits |= reader_is_late(err);
+		if (reader_is_late(err))
+			attach_late_say(traced, tr, lib, err);
+		else if (err < 0)
 			attach_error_say(traced, tr, lib, err);
 		t->failed |= err < 0;
 		t->waiting |= note.waits;
@@ -131,6 +152,8 @@ void probes_attach(struct session_targets *t, struct traced *traced, const struc
 	t->unattached = t->waiting = t->failed = traced->waits = false;
 	libs_attach(t, traced, p);
 	traced->attached_key = t->unattached || t->waiting || t->failed ? 0 : key;
+	if (!traced->waits)
+		traced->late_since_ns = 0;
 	t->waiting |= waiting;
 	t->unattached |= unattached;
 }

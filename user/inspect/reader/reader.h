@@ -46,9 +46,10 @@ void reader_hurry(struct reader *r, bool hurried);
  *   -ETIMEDOUT  the worker slept past `deadline_ms` and was killed: the target's mmap_lock (or its file) is held
  *   -EBUSY      this pid timed out a short while ago (0.5 s, doubling to 4 s), or is asked again and has not answered
  *   -EINPROGRESS  no answer yet, and no evidence: a worker stays with it until the deadline, and another call on this
- * pid shows what came of it (only after reader_set_timeout()) -EAGAIN     the worker was still running, not asleep,
- * after 5 deadlines: the machine is overloaded; no evidence -EIO        the worker died of a signal during the call (a
- * hostile file); a new one takes its place -EPIPE      the zygote is gone: nothing will work any more
+ *               pid shows what came of it (only after reader_set_timeout())
+ *   -EAGAIN     the worker was still running, not asleep, after 5 deadlines: the machine is overloaded; no evidence
+ *   -EIO        the worker died of a signal during the call (a hostile file); a new one takes its place
+ *   -EPIPE      the zygote is gone: nothing will work any more
  */
 
 /* One of these that say: no answer, ask again later. */
