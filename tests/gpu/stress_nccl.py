@@ -2,9 +2,12 @@
 """`ranktrace stress nccl` on real GPUs (two or more), beside nccl-tests where they are built: busbw in turns A B A B,
 all types checked, exit codes, nothing left. NCCL_TESTS=folder of all_reduce_perf and the like, NCCL=libnccl.so.2.
 
-    python3 tests/gpu/stress_nccl.py [correct rates codes launched]"""
+A reduction with one wrong element comes from doctored_nccl.c, and from each GPU as a host of its own (--bisect).
+
+    python3 tests/gpu/stress_nccl.py [correct rates codes launched doctored bisect]"""
 import json
 import os
+import random
 import re
 import statistics
 import subprocess
@@ -94,20 +97,71 @@ def codes():
     row("left on the GPUs:", left.strip() or "nothing")
 
 
-def launched():
-    """As torchrun starts it: rank 0's process leads, the others join."""
-    ps = [subprocess.Popen([RANKTRACE, "stress", "nccl", *LIBRARY, "--bytes", "64M", "--force"],
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                           env=dict(os.environ, RANK=str(i), WORLD_SIZE=str(N), LOCAL_RANK=str(i),
-                                    LOCAL_WORLD_SIZE=str(N), MASTER_ADDR="127.0.0.1", MASTER_PORT="29600"))
-          for i in range(N)]
+def by_torchrun(*args, hosts=1, **env):
+    """Started as torchrun does, rank 0's process leads, the others join: (exit statuses, what rank 0 printed). hosts:
+    to NCCL and the test each GPU is on one of its own, over sockets."""
+    ps = []
+    for i in range(N):
+        mine = dict(RANK=i, WORLD_SIZE=N, LOCAL_RANK=i, LOCAL_WORLD_SIZE=N // hosts, MASTER_ADDR="127.0.0.1",
+                    MASTER_PORT=29600)
+        if hosts > 1:
+            mine.update(NCCL_HOSTID=f"node{i}", NCCL_IB_DISABLE=1, NCCL_SOCKET_IFNAME="lo")
+        ps.append(subprocess.Popen([RANKTRACE, "stress", "nccl", *args, "--force"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True,
+                                   env=dict(os.environ, **{k: str(v) for k, v in (mine | env).items()})))
     outs = [p.communicate(timeout=240)[0] for p in ps]
-    expect("by torchrun's variables", [0] * N, [p.returncode for p in ps], outs[0].splitlines()[-1])
+    return [p.returncode for p in ps], outs[0]
+
+
+def launched():
+    statuses, out = by_torchrun(*LIBRARY, "--bytes", "64M")
+    expect("by torchrun's variables", [0] * N, statuses, out.splitlines()[-1])
+
+
+def doctored_library():
+    home = os.path.dirname(os.environ["NCCL"])
+    made = f"{OUT}/libdoctored.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", made, os.path.join(os.path.dirname(__file__), "doctored_nccl.c"),
+                    "-Wl,--no-as-needed", f"-L{home}", "-l:libnccl.so.2", f"-Wl,-rpath,{home}", "-ldl"], check=True)
+    return ["--nccl", made]
+
+
+ONE_CASE = ("--json", "--collectives", "all_reduce", "--types", "fp32", "--bytes", "1M")
+
+
+def doctored(trials=10):
+    """One wrong element on a GPU drawn for each trial."""
+    library, draw, right = doctored_library(), random.Random(int(os.environ.get("SEED", 1))), 0
+    status, out = None, ""
+    for i in range(trials):
+        bad = draw.randrange(N)
+        p = subprocess.run([RANKTRACE, "stress", "nccl", *library, *ONE_CASE, "--force"], capture_output=True, text=True,
+                           timeout=120, env=dict(os.environ, DOCTORED_GPU=str(bad)))
+        status, out = p.returncode, p.stdout
+        gpus = {f["subject"].get("gpu") for f in lines(out, "fault")}
+        right += status == 1 and (gpus == {bad} or N == 2 and gpus <= {bad, None})
+        if gpus != {bad}:
+            row(f"     trial {i}: GPU {bad} is wrong, named {gpus}", *(f["summary"] for f in lines(out, "fault")),
+                p.stderr.strip()[:300])
+    row("ok  " if right == trials else "BAD ", f"one wrong element: found on its GPU {right} of {trials}")
+    row("    ", *(f["summary"] for f in lines(out, "fault")))
+
+
+def bisect():
+    """Each GPU is a host; the one with the doctored library is bad."""
+    library, bad = doctored_library(), random.Random(int(os.environ.get("SEED", 1))).randrange(N)
+    statuses, out = by_torchrun(*library, *ONE_CASE, "--bisect", hosts=N, DOCTORED_GPU=bad)
+    found = [(f["subject"].get("host"), f["kind"]) for f in lines(out, "fault")]
+    expect(f"--bisect, node{bad} is bad", [[1] * N, [(f"node{bad}", "corruption")]], [statuses, found],
+           "; ".join(lines(out, "end")[-1].get("notes", [])))
+    statuses, out = by_torchrun(*LIBRARY, *ONE_CASE, "--bisect", hosts=N)
+    expect("--bisect, none is bad", [0] * N, statuses, out.splitlines()[-1])
 
 
 def main():
     os.makedirs(OUT, exist_ok=True)
-    parts = {"correct": correct, "rates": rates, "codes": codes, "launched": launched}
+    parts = {"correct": correct, "rates": rates, "codes": codes, "launched": launched, "doctored": doctored,
+             "bisect": bisect}
     for name in sys.argv[1:] or parts:
         print(f"--- {name}", flush=True)
         try:

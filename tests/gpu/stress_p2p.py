@@ -2,9 +2,10 @@
 """`ranktrace stress p2p` on real GPUs (two or more), beside nvbandwidth where it is built (NVBANDWIDTH=path), else
 beside copies that PyTorch times: A B A B; exit codes; nothing left.
 
-    python3 tests/gpu/stress_p2p.py [matrix codes]"""
+    python3 tests/gpu/stress_p2p.py [matrix codes nopeer]"""
 import json
 import os
+import random
 import re
 import statistics
 import subprocess
@@ -97,12 +98,28 @@ def codes():
     row("left on the GPUs:", left.strip() or "nothing")
 
 
+def nopeer(trials=10):
+    """No peer access one way of one pair, drawn for each trial: that link is named and no other."""
+    n = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
+    draw, right = random.Random(int(os.environ.get("SEED", 1))), 0
+    for i in range(trials):
+        a, b = draw.sample(range(n), 2)
+        status, out, err, s = stress(f"nopeer-{i}", "--json", "--force", "--bytes", "32M", "--inject",
+                                     f"nopeer:gpu={a},to={b}")
+        found = [x["summary"] for x in map(json.loads, out.splitlines()) if x["type"] == "fault"]
+        ok = status == 1 and found and all(f"GPU {a} to GPU {b}" in x for x in found)
+        right += ok
+        if not ok or not i:
+            row(f"     {a} to {b}: exit {status}, {s:.0f} s", *found, err.strip())
+    row("ok  " if right == trials else "BAD ", f"a pair without peer access: named {right} of {trials}")
+
+
 def main():
     os.makedirs(OUT, exist_ok=True)
     for name in sys.argv[1:] or ("matrix", "codes"):
         row(f"--- {name}")
         try:
-            {"matrix": matrix, "codes": codes}[name]()
+            {"matrix": matrix, "codes": codes, "nopeer": nopeer}[name]()
         except Exception as e:  # the other part is of use all the same
             row(f"BAD  {name}: {type(e).__name__}: {e}")
 

@@ -81,6 +81,9 @@ def wrong_data():
 
 def links():
     expect("no access on one pair", Gpus(4, SIM_P2P_NONE="1-3"), 1, "no peer access", "link GPU 1 to GPU 3", gpus=[1])
+    a, b = draw.sample(range(4), 2)
+    expect(f"no access from {a} to {b}, injected", Gpus(4), 1, "no peer access", f"link GPU {a} to GPU {b}", gpus=[a],
+           args=("--inject", f"nopeer:gpu={a},to={b}"))
     expect("the way to the host", Gpus(3, SIM_HOST_SLOW="1-1:40"), 1, "host to GPU", "GPU to host", gpus=[1])
     for what, bit, word in (("NVLink", NVLINK_DOWN, "17 of its NVLinks are active"), ("PCIe", PCIE, "8 lanes")):
         g = Gpus(3)
@@ -119,6 +122,9 @@ def refused():
                                              dict(SIM_CUDA_FAIL="cuMemAlloc_v2:after=3:error=2"), [],
                                              "smaller --bytes"),
                                             ("gpu's option", 2, 2, {}, ["--only", "bf16"], "--only"),
+                                            ("gpu's fault", 2, 2, {}, ["--inject", "mem:gpu=0,at=0,bit=0"], "p2p"),
+                                            ("no such GPU", 2, 2, {}, ["--inject", "nopeer:gpu=0,to=5"],
+                                             "GPU 5 is not under test"),
                                             ("too small", 2, 2, {}, ["--bytes", "8"], "at least 65536"),
                                             ("a GPU that is not there", 2, 2, {}, ["--gpus", "5"], "this host has 2")):
         status, _, err = p2p(Gpus(n, **env), *args)

@@ -59,6 +59,8 @@ static int inject_word(char *word, void *to)
 		return -EINVAL;
 	if (!strcmp(word, "gpu") && n < STRESS_GPUS_MAX)
 		inject->gpu = n;
+	else if (!strcmp(word, "to") && n < STRESS_GPUS_MAX)
+		inject->to = n;
 	else if (!strcmp(word, "row"))
 		inject->row = n;
 	else if (!strcmp(word, "col"))
@@ -77,6 +79,8 @@ int inject_parse(const char *text, struct inject *inject)
 		inject->kind = INJECT_FLIP;
 	else if (!strncmp(text, "mem:", 4))
 		inject->kind = INJECT_MEMORY;
+	else if (!strncmp(text, "nopeer:", 7))
+		inject->kind = INJECT_NO_PEER;
 	else
 		return -EINVAL;
 	return words_each(strchr(text, ':') + 1, inject_word, inject);

@@ -14,10 +14,11 @@ enum stress_exit { STRESS_PASSED = 0, STRESS_FAILED = 1, STRESS_USAGE = 2, STRES
 
 /* A fault made on purpose in device memory, to see that it is found: a bit of an element of C (numbers.def), or of a
  * byte of the memory under test. */
-enum inject_kind { INJECT_NONE, INJECT_FLIP, INJECT_MEMORY };
+enum inject_kind { INJECT_NONE, INJECT_FLIP, INJECT_MEMORY, INJECT_NO_PEER };
 struct inject {
 	enum inject_kind kind;
 	int gpu; /* its CUDA ordinal */
+	int to;  /* INJECT_NO_PEER: this one's memory cannot be accessed from `gpu` */
 	uint32_t row, column, bit;
 	uint64_t at; /* INJECT_MEMORY: a byte of the memory under test */
 	bool always; /* in every result, not in one: as a bad multiplier does */

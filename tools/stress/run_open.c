@@ -238,6 +238,29 @@ static int gpus_choose(struct stress_run *run, char why[LIBRARY_WHY])
 	return STRESS_USAGE;
 }
 
+static bool is_under_test(const struct stress_run *run, int ordinal)
+{
+	for (int i = 0; i < run->n_gpus; i++)
+		if (run->gpus[i].ordinal == ordinal)
+			return true;
+	return false;
+}
+
+static int inject_check(const struct stress_run *run, char why[LIBRARY_WHY])
+{
+	const struct inject *inject = &run->options->inject;
+	int missing = -1;
+
+	if (inject->kind && !is_under_test(run, inject->gpu))
+		missing = inject->gpu;
+	else if (inject->kind == INJECT_NO_PEER && !is_under_test(run, inject->to))
+		missing = inject->to;
+	if (missing < 0)
+		return STRESS_PASSED;
+	snprintf(why, LIBRARY_WHY, "--inject: GPU %d is not under test", missing);
+	return STRESS_USAGE;
+}
+
 int run_open(struct stress_run *run, const struct stress_options *options, char why[LIBRARY_WHY])
 {
 	int status;
@@ -249,16 +272,8 @@ int run_open(struct stress_run *run, const struct stress_options *options, char 
 	status = status ? status : gpus_choose(run, why);
 	for (int i = 0; !status && i < run->n_gpus; i++)
 		status = gpu_open(&run->gpus[i], why);
-	if (!status && options->inject.kind) {
-		bool there = false;
-
-		for (int i = 0; i < run->n_gpus; i++)
-			there |= run->gpus[i].ordinal == options->inject.gpu;
-		if (!there) {
-			snprintf(why, LIBRARY_WHY, "--inject: GPU %d is not under test", options->inject.gpu);
-			status = STRESS_USAGE;
-		}
-	}
+	if (!status)
+		status = inject_check(run, why);
 	classes_find(run);
 	return status;
 }

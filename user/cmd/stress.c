@@ -145,7 +145,9 @@ static const struct argp_option stress_options[] = {
 	{ "save-baseline", OPT_SAVE_BASELINE, "FILE", 0, "write the rates of a run that passed", HELP_OUTPUT },
 	{ "baseline", OPT_BASELINE, "FILE", 0, "least rates: 92 % of these, in place of the table", HELP_LIMITS },
 	{ "inject", OPT_INJECT, "FAULT", 0,
-	  "gpu: a fault on purpose, as flip:gpu=0,row=5,col=7,bit=0[,always] or mem:gpu=0,at=4096,bit=3", HELP_LIMITS },
+	  "gpu, p2p: a fault on purpose, as flip:gpu=0,row=5,col=7,bit=0[,always], mem:gpu=0,at=4096,bit=3, or (p2p) "
+	  "nopeer:gpu=0,to=1",
+	  HELP_LIMITS },
 	{ "self-test", OPT_SELF_TEST, "N", OPTION_ARG_OPTIONAL,
 	  "gpu: flip bits on each GPU, N times (3): is each found where it is?", HELP_LIMITS },
 	{ 0 },
@@ -174,8 +176,8 @@ static void list_take(struct argp_state *state, int key, const char *arg, struct
 		argp_error(state, "--only: '%s' is none of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory", arg);
 	if (key == OPT_INJECT && inject_parse(arg, &o->inject))
 		argp_error(state,
-			   "--inject: '%s' is neither flip:gpu=0,row=5,col=7,bit=0[,always] nor "
-			   "mem:gpu=0,at=4096,bit=3",
+			   "--inject: '%s' is none of flip:gpu=0,row=5,col=7,bit=0[,always], mem:gpu=0,at=4096,bit=3 "
+			   "and nopeer:gpu=0,to=1",
 			   arg);
 }
 
@@ -269,6 +271,8 @@ static void nccl_check(struct argp_state *state, struct stress_args *a)
 
 static void p2p_check(struct argp_state *state, struct stress_args *a)
 {
+	if (a->options.inject.kind && a->options.inject.kind != INJECT_NO_PEER)
+		argp_error(state, "--inject: of stress p2p is nopeer:gpu=0,to=1 alone");
 	if (!a->timed)
 		a->options.time_ns = 0; /* each link once */
 	if (a->sized)
@@ -343,6 +347,8 @@ static void args_check(struct argp_state *state, struct stress_args *a)
 		argp_error(state, "--size: %u is no multiple of %d", o->size, SIZE_STEP);
 	if (o->resume && !o->log)
 		argp_error(state, "--resume: which run? it needs --log FILE");
+	if (o->inject.kind == INJECT_NO_PEER)
+		argp_error(state, "--inject: nopeer:... is of stress p2p");
 	if (o->inject.kind == INJECT_FLIP && (o->inject.row >= o->size || o->inject.column >= o->size))
 		argp_error(state, "--inject: row and column lie below %u (--size)", o->size);
 }

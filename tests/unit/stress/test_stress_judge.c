@@ -274,6 +274,9 @@ static void test_options(void **state)
 	assert_true(inject.always);
 	assert_int_equal(inject_parse("mem:gpu=1,at=0x1000,bit=3", &inject), 0);
 	assert_int_equal(inject.at, 4096);
+	assert_int_equal(inject_parse("nopeer:gpu=1,to=3", &inject), 0);
+	assert_int_equal(inject.kind, INJECT_NO_PEER);
+	assert_int_equal(inject.to, 3);
 	assert_int_equal(inject_parse("flip:gpu=1,line=5", &inject), -EINVAL);
 	assert_int_equal(inject_parse("flip", &inject), -EINVAL);
 	assert_int_equal(inject_parse("flip:bit=64", &inject), -EINVAL);

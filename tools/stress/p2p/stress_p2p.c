@@ -17,6 +17,15 @@
 
 #define BYTES_DEFAULT (512ull << 20)
 
+/* --inject: the driver says that it gives no peer access there. */
+static bool peer_is_off(const struct stress_run *run, int from, int to)
+{
+	const struct inject *inject = &run->options->inject;
+
+	return inject->kind == INJECT_NO_PEER && run->gpus[from].ordinal == inject->gpu &&
+	       run->gpus[to].ordinal == inject->to;
+}
+
 static void links_find(struct p2p *p)
 {
 	const struct cuda *cuda = &p->run->cuda;
@@ -26,7 +35,8 @@ static void links_find(struct p2p *p)
 		struct link *l = &p->links[i / n][i % n];
 		int from = p->run->gpus[i / n].device, to = p->run->gpus[i % n].device;
 
-		l->direct = i / n != i % n && !cuda->can_access(&can, from, to) && can;
+		l->direct = i / n != i % n && !cuda->can_access(&can, from, to) && can &&
+			    !peer_is_off(p->run, i / n, i % n);
 		if (!cuda->peer_attribute || i / n == i % n ||
 		    cuda->peer_attribute(&l->rank, CU_PEER_PERFORMANCE_RANK, from, to))
 			l->rank = 0;
