@@ -2,12 +2,15 @@
  *
  * test_detect_gpu_stall.c - no call is seen, all ranks entered the same, and nothing moves: what NVML shows of each GPU
  * names the one that does not wait in NCCL, or nobody. Figures are those measured on H200s (docs/measurements/gpu.md).
- * The floor of these jobs is 0.25 s, so the limit is 3.5 s.
+ * The floor of these jobs is 0.25 s unless they are live, so the limit is 3.5 s, and 1.75 s for a kernel that does not
+ * end.
  */
+#include "tests/unit/job/finding_text.h"
 #include "tests/unit/job/outside_samples.h"
 
 #include "detect/gpu/gpu_role.h"
 #include "detect/hang/classify.h"
+#include "detect/hang/uncounted.h"
 #include "detect/rank/gpu_work.h"
 
 struct shows {
@@ -94,11 +97,11 @@ static void named(enum finding_cause cause, int rank)
 	assert_int_equal(finding_number(f, EVIDENCE_N_WAITING), RANKS - 1);
 }
 
-static void odd_one(struct shows s, enum finding_cause cause)
+static void odd_one(struct shows s, enum finding_cause cause, double silent_s)
 {
 	gpus_are(in_nccl);
 	gpus[2] = s;
-	stands_inside(3);
+	stands_inside(silent_s);
 	assert_int_equal(list.n, 0);
 	stands_inside(2);
 	named(cause, 2);
@@ -107,7 +110,7 @@ static void odd_one(struct shows s, enum finding_cause cause)
 static void a_kernel_on_one_sm(void **state)
 {
 	(void)state;
-	odd_one(one_sm, CAUSE_GPU_OTHER_KERNEL);
+	odd_one(one_sm, CAUSE_GPU_OTHER_KERNEL, 1);
 	assert_string_equal(text_of(only(), "gpu_states"),
 			    "rank 0: waits in NCCL\nrank 1: waits in NCCL\nrank 2: runs a kernel that is not NCCL's\n"
 			    "rank 3: waits in NCCL");
@@ -121,20 +124,20 @@ static void the_hosts_call_site_is_reported(void **state)
 	at[2].syscall = "futex";
 	stack_of[2] = (struct samples_stack){ "/job/real.py:9 step", "cuStreamSynchronize (libcuda.so.1)",
 					      "cuStreamSynchronize (libcuda.so.1)\nstep (/job/real.py:9)" };
-	odd_one(one_sm, CAUSE_GPU_OTHER_KERNEL);
+	odd_one(one_sm, CAUSE_GPU_OTHER_KERNEL, 1);
 	assert_string_equal(text_of(only(), "python"), "/job/real.py:9 step");
 }
 
 static void a_kernel_on_all_sms(void **state)
 {
 	(void)state;
-	odd_one(all_sms, CAUSE_GPU_OTHER_KERNEL);
+	odd_one(all_sms, CAUSE_GPU_OTHER_KERNEL, 1);
 }
 
 static void a_gpu_that_was_given_nothing(void **state)
 {
 	(void)state;
-	odd_one(idle, CAUSE_GPU_IDLE);
+	odd_one(idle, CAUSE_GPU_IDLE, 3);
 }
 
 /* Real work for longer than ever: 20 times the longest pause, which was 0.5 s. */
@@ -347,6 +350,150 @@ static void a_peer_that_waits_in_nccl_on_its_host(void **state)
 	}
 }
 
+/* --- where nothing counts: a live job, whose ranks are in a first AlltoAll --- */
+
+#define WAITS_FOR_GPU "cuStreamSynchronize (libcuda.so.1)"
+#define SETS_UP "accept (libc.so.6)\nncclGroupEnd (libnccl.so.2)"
+#define POLLS "clock_nanosleep (libc.so.6)\nwait (/job/real.py:9)"
+
+/* All hosts set up connections in NCCL, with idle GPUs; they poll, as NCCL does. */
+static void all_set_up(void)
+{
+	m->hang_floor_ns = 1500 * MSEC;
+	gpus_are(idle);
+	for (int r = 0; r < RANKS; r++) {
+		at[r].wakes = true;
+		stack_of[r] = (struct samples_stack){ "", "accept (libc.so.6)", SETS_UP };
+	}
+}
+
+static void host_is(int r, const char *frames)
+{
+	stack_of[r] = (struct samples_stack){ "/job/real.py:9 step", frames, frames };
+}
+
+static void nothing_is_said_for(double seconds)
+{
+	for (double s = 0; s < seconds; s += 0.5) {
+		stands_inside(0.5);
+		if (list.n)
+			fail_msg("after %.1f s: %s", s + 0.5, finding_text_of(&list.items[0]));
+	}
+}
+
+static void a_kernel_without_end_behind_an_alltoall(void **state)
+{
+	(void)state;
+	all_set_up();
+	gpus[3] = one_sm;
+	host_is(3, WAITS_FOR_GPU);
+	nothing_is_said_for(10);
+	stands_inside(2);
+	assert_int_equal(only()->class, HANG_INSIDE_GPU);
+	assert_int_equal(only()->cause, CAUSE_GPU_OTHER_KERNEL);
+	assert_int_equal(only()->ranks[0], 3);
+	assert_int_equal(only()->severity, SEVERITY_WARNING);
+	assert_false(only()->has_op);                                       /* what they wait in was not counted */
+	assert_true(only()->confidence > 0.8 && only()->confidence < 0.85); /* hosts are a weaker sign than GPUs */
+	assert_string_equal(text_of(only(), "gpu_states"), "rank 0: runs nothing, its host waits in NCCL\n"
+							   "rank 1: runs nothing, its host waits in NCCL\n"
+							   "rank 2: runs nothing, its host waits in NCCL\n"
+							   "rank 3: runs a kernel that is not NCCL's");
+	stands_inside(17);
+	assert_int_equal(only()->severity, SEVERITY_WARNING);
+	stands_inside(3);
+	assert_int_equal(only()->severity, SEVERITY_CRITICAL);
+}
+
+/* It may be the last one of a long step. */
+static void a_kernel_that_began_a_moment_ago_gets_more_time(void **state)
+{
+	(void)state;
+	all_set_up();
+	gpus[3] = works;
+	host_is(3, WAITS_FOR_GPU);
+	nothing_is_said_for(10);
+	gpus[3] = one_sm;
+	nothing_is_said_for(6.5);
+	stands_inside(2);
+	assert_int_equal(only()->ranks[0], 3);
+}
+
+/* Peers' stacks decide; they are asked for soon before, and only where a GPU does no work. */
+static void whose_stacks_are_wanted(void **state)
+{
+	const struct proc *some[RANKS];
+
+	(void)state;
+	all_set_up();
+	gpus_are(works);
+	gpus[3] = one_sm;
+	for (int r = 0; r < RANKS; r++)
+		stack_of[r].native = NULL;
+	stands_inside(7);
+	assert_int_equal(uncounted_unread(m, 2 * SEC, some, RANKS), 0);
+	stands_inside(3);
+	assert_int_equal(uncounted_unread(m, 2 * SEC, some, RANKS), RANKS);
+	gpus[3] = works;
+	stands_inside(2);
+	assert_int_equal(uncounted_unread(m, 2 * SEC, some, RANKS), 0);
+	gpus_are(idle);
+	gpus[3] = one_sm;
+	nothing_is_said_for(40); /* their hosts may be anywhere */
+}
+
+/* It polls for something outside of NCCL, and gives its GPU nothing. One whose host was not read may be in NCCL. */
+static void a_host_that_polls_elsewhere(void **state)
+{
+	(void)state;
+	all_set_up();
+	stack_of[3].native = NULL;
+	nothing_is_said_for(40);
+	end(state);
+	start(state);
+	all_set_up();
+	host_is(3, POLLS);
+	nothing_is_said_for(20);
+	stands_inside(2);
+	assert_int_equal(only()->class, HANG_MISSING_ENTER);
+	assert_int_equal(only()->cause, CAUSE_ASLEEP);
+	assert_int_equal(only()->ranks[0], 3);
+	assert_false(only()->has_op);
+}
+
+/* Two hosts sleep elsewhere: their GPUs say which of them gave its own nothing. */
+static void of_two_hosts_elsewhere(void **state)
+{
+	(void)state;
+	all_set_up();
+	gpus_are(in_nccl);
+	gpus[3] = idle;
+	for (int r = 0; r < RANKS; r++)
+		host_is(r, r % 3 ? WAITS_FOR_GPU : POLLS);
+	at[0].wakes = at[3].wakes = false;
+	host_is(3, POLLS);
+	nothing_is_said_for(20);
+	stands_inside(2);
+	assert_int_equal(only()->ranks[0], 3);
+}
+
+/* A coordinator that sleeps while its peers are in a long step of their GPUs. */
+static void peers_that_work_do_not_wait(void **state)
+{
+	(void)state;
+	all_set_up();
+	for (int r = 0; r < RANKS; r++) {
+		gpus[r] = r ? works : idle;
+		host_is(r, r ? WAITS_FOR_GPU : POLLS);
+	}
+	at[0].wakes = false;
+	nothing_is_said_for(60);
+	for (int r = 1; r < RANKS; r++)
+		gpus[r] = in_nccl;
+	stands_inside(12);
+	assert_int_equal(only()->ranks[0], 0);
+}
+
 /* Such a pause ended by itself: three times as long is the limit from then on. */
 static void a_pause_that_ended_teaches(void **state)
 {
@@ -398,6 +545,12 @@ int main(void)
 		TEST(behind_on_the_host),
 		TEST(a_host_that_polls_for_its_gpu),
 		TEST(a_peer_that_waits_in_nccl_on_its_host),
+		TEST(a_kernel_without_end_behind_an_alltoall),
+		TEST(a_kernel_that_began_a_moment_ago_gets_more_time),
+		TEST(whose_stacks_are_wanted),
+		TEST(a_host_that_polls_elsewhere),
+		TEST(of_two_hosts_elsewhere),
+		TEST(peers_that_work_do_not_wait),
 		TEST(a_pause_that_ended_teaches),
 		TEST(old_samples_do_not_count),
 	};

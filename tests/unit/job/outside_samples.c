@@ -27,6 +27,7 @@ int start(void **state)
 	memset(stack_of, 0, sizeof(stack_of));
 	for (int r = 0; r < RANKS; r++) {
 		at[r].state = TASK_SLEEP;
+		at[r].wakes = false;
 		at[r].syscall = "futex";
 		seen[r] = true;
 	}
@@ -102,7 +103,7 @@ void tasks(void)
 
 		t.tid = place.tid = t.tgid;
 		t.task.state = at[r].state;
-		t.task.since_ns = now < JOB_T0 + 400 * MSEC ? now : JOB_T0 + MSEC;
+		t.task.since_ns = now < JOB_T0 + 400 * MSEC || at[r].wakes ? now : JOB_T0 + MSEC;
 		t.task.run_ns = at[r].state == TASK_RUNNABLE ? now - JOB_T0 : 0;
 		place.task_at.wchan = place.task_at.file = "";
 		place.task_at.syscall = at[r].syscall;

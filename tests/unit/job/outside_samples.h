@@ -28,6 +28,7 @@ extern uint64_t now;
 extern struct samples_of {
 	enum task_state state;
 	const char *syscall;
+	bool wakes; /* now and then, for a moment */
 } at[RANKS];
 extern bool seen[RANKS];
 extern struct samples_stack {

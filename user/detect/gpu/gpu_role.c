@@ -96,14 +96,19 @@ struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, u
 	}
 	if (!n || newest->ts_ns + FRESH_NS < now_ns || !is_enough(n, first_ns, newest->ts_ns))
 		return a;
-	a = (struct gpu_activity){ GPU_ROLE_WORKS, gpu_percent(newest->s.sm_bp), gpu_percent(newest->s.occupancy_bp),
-				   gpu_percent(newest->s.tensor_bp), gpu_percent(newest->s.dram_bp) };
+	a = (struct gpu_activity){ GPU_ROLE_WORKS,
+				   gpu_percent(newest->s.sm_bp),
+				   gpu_percent(newest->s.occupancy_bp),
+				   gpu_percent(newest->s.tensor_bp),
+				   gpu_percent(newest->s.dram_bp),
+				   now_ns };
 	if (!is_enough(r.n, r.first_ns, newest->ts_ns))
 		return a;
 	if (is_idle(&r)) /* one that does something now and then is not idle between */
 		a.role = r.n == n ? GPU_ROLE_IDLE : GPU_ROLE_WORKS;
 	else
 		a.role = samples_like_nccl(&a) ? GPU_ROLE_IN_NCCL : GPU_ROLE_OTHER_KERNEL;
+	a.since_ns = r.first_ns;
 	return a;
 }
 
@@ -124,18 +129,19 @@ static bool has_one_gpu(const struct proc *p)
 	return n == 1;
 }
 
-/* A first transfer between two ranks sets up their connection on the hosts: there the host waits in NCCL, its GPU has
- * nothing to do. */
-static struct gpu_activity rank_role(const struct model *m, const struct proc *p, uint64_t since_ns)
+static struct gpu_activity rank_gpu(const struct model *m, const struct proc *p, uint64_t since_ns)
 {
 	uint64_t recent_ns = m->now_ns > RECENT_NS ? m->now_ns - RECENT_NS : 0;
-	struct gpu_activity a = { 0 };
 
-	if (has_one_gpu(p))
-		a = gpu_activity_since(proc_gpu(p), since_ns > recent_ns ? since_ns : recent_ns, m->now_ns);
-	if (a.role == GPU_ROLE_IDLE && call_site_in_nccl(p))
-		a.role = GPU_ROLE_IN_NCCL;
-	return a;
+	return has_one_gpu(p) ? gpu_activity_since(proc_gpu(p), since_ns > recent_ns ? since_ns : recent_ns, m->now_ns)
+			      : (struct gpu_activity){ 0 };
+}
+
+/* A first transfer between two ranks sets up their connection on the hosts: there the host waits in NCCL, its GPU has
+ * nothing to do. */
+static bool waits_on_host(const struct proc *p, const struct gpu_activity *a)
+{
+	return a->role == GPU_ROLE_IDLE && call_site_in_nccl(p);
 }
 
 static double confidence_of(const struct gpu_odd *o, int world_size)
@@ -147,36 +153,61 @@ static double confidence_of(const struct gpu_odd *o, int world_size)
 	};
 	double c = of_role[o->of.role] - (o->n_in_nccl < 2 ? 0.1 : 0);
 
+	c = o->n_on_host ? 0.9 * c : c;
 	return o->n_known < world_size ? 0.9 * c : c;
+}
+
+/* Its GPU runs nothing, and where its host is was not read: it may wait in NCCL as its peers' hosts do. */
+static bool host_unknown(const struct gpu_odd *o)
+{
+	return o->n_on_host && o->of.role == GPU_ROLE_IDLE && !call_site_task(o->proc);
+}
+
+static void odd_add(struct gpu_odd *o, const struct proc *p, const struct gpu_activity *a)
+{
+	bool on_host = waits_on_host(p, a);
+
+	o->n_ranks++;
+	o->n_known += a->role != GPU_ROLE_UNKNOWN;
+	o->n_on_host += on_host;
+	if (a->role == GPU_ROLE_IN_NCCL || (on_host && !o->n_in_nccl))
+		o->peers = *a;
+	o->n_in_nccl += a->role == GPU_ROLE_IN_NCCL || on_host;
+	if (a->role != GPU_ROLE_IN_NCCL && a->role != GPU_ROLE_UNKNOWN && !on_host) {
+		o->of = *a;
+		o->proc = p;
+	}
 }
 
 struct gpu_odd gpu_odd_find(const struct model *m, const struct job_id *job, uint64_t since_ns)
 {
 	struct gpu_odd o = { 0 };
-	int n_odd = 0, world_size = 0;
+	int world_size = 0;
 
 	for (const struct proc *p = m->procs; p; p = p->next) {
 		struct gpu_activity a;
 
 		if (!is_rank_of(p, job))
 			continue;
-		a = rank_role(m, p, since_ns);
-		o.n_ranks++;
-		o.n_known += a.role != GPU_ROLE_UNKNOWN;
+		a = rank_gpu(m, p, since_ns);
+		odd_add(&o, p, &a);
 		world_size = p->world_size > world_size ? p->world_size : world_size;
-		if (a.role == GPU_ROLE_IN_NCCL) {
-			o.n_in_nccl++;
-			o.peers = a;
-		} else if (a.role != GPU_ROLE_UNKNOWN) {
-			n_odd++;
-			o.of = a;
-			o.proc = p;
-		}
 	}
-	if (n_odd != 1 || !o.n_in_nccl || o.n_known < o.n_ranks)
+	if (!o.n_in_nccl || o.n_in_nccl != o.n_ranks - 1 || o.n_known < o.n_ranks || host_unknown(&o))
 		o.proc = NULL;
 	o.confidence = o.proc ? confidence_of(&o, world_size) : 0;
 	return o;
+}
+
+bool gpu_some_without_work(const struct model *m, const struct job_id *job, uint64_t since_ns)
+{
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		enum gpu_role role = is_rank_of(p, job) ? rank_gpu(m, p, since_ns).role : GPU_ROLE_UNKNOWN;
+
+		if (role == GPU_ROLE_OTHER_KERNEL || role == GPU_ROLE_IDLE)
+			return true;
+	}
+	return false;
 }
 
 enum finding_cause gpu_odd_cause(const struct gpu_odd *o)
@@ -200,14 +231,15 @@ static const char *role_text(enum gpu_role role)
 	}
 }
 
-/* "rank 3: waits in NCCL" */
-static void line_add(char *text, size_t cap, const struct proc *p, enum gpu_role role)
+/* "rank 3: waits in NCCL", "rank 2: runs nothing, its host waits in NCCL" */
+static void line_add(char *text, size_t cap, const struct proc *p, const struct gpu_activity *a)
 {
 	phrase_add(text, cap, *text ? "\nrank " : "rank ");
 	if (proc_rank(p) >= 0)
 		phrase_number(text, cap, proc_rank(p));
 	phrase_add(text, cap, proc_rank(p) >= 0 ? ": " : "?: ");
-	phrase_add(text, cap, role_text(role));
+	phrase_add(text, cap, role_text(a->role));
+	phrase_add(text, cap, waits_on_host(p, a) ? ", its host waits in NCCL" : "");
 }
 
 void gpu_odd_note(struct finding *f, struct finding_list *found, const struct model *m, const struct gpu_odd *o,
@@ -227,7 +259,10 @@ void gpu_odd_note(struct finding *f, struct finding_list *found, const struct mo
 		finding_note(f, EVIDENCE_DRAM_PERCENT, o->of.dram);
 	}
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (is_rank_of(p, job))
-			line_add(text, sizeof(text), p, rank_role(m, p, since_ns).role);
+		if (is_rank_of(p, job)) {
+			struct gpu_activity a = rank_gpu(m, p, since_ns);
+
+			line_add(text, sizeof(text), p, &a);
+		}
 	finding_note_text(f, EVIDENCE_GPU_STATES, finding_list_text(found, text));
 }

@@ -21,12 +21,14 @@ enum gpu_role {
 struct gpu_activity { /* percent, as of the newest sample */
 	enum gpu_role role;
 	double sm, occupancy, tensor, dram;
+	uint64_t since_ns; /* of what is idle or in a kernel that does not end: as far back as samples show it */
 };
 
 struct gpu_odd {
 	const struct proc *proc; /* whose GPU does not wait in NCCL while all others' do; NULL: none, or several */
 	struct gpu_activity of, peers; /* peers: of one that waits */
 	int n_in_nccl, n_known, n_ranks;
+	int n_on_host; /* of those in NCCL: on its host, with an idle GPU */
 	double confidence;
 };
 
@@ -36,6 +38,9 @@ struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, u
 /* The living ranks of this job on the hosts that are seen; the samples of the last seconds, and none from before
  * `since_ns`. */
 struct gpu_odd gpu_odd_find(const struct model *m, const struct job_id *job, uint64_t since_ns);
+/* For the session: a GPU of the job that runs nothing, or a kernel that is none of NCCL's and does no work. Where its
+ * peers' hosts are may say more. */
+bool gpu_some_without_work(const struct model *m, const struct job_id *job, uint64_t since_ns);
 /* What the cause of such a finding is; CAUSE_NONE where no GPU is the odd one. */
 enum finding_cause gpu_odd_cause(const struct gpu_odd *o);
 /* The figures of both sides, and a line for each rank. */

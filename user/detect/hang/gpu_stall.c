@@ -14,12 +14,16 @@
 #include "detect/gpu/gpu_cause.h"
 #include "detect/gpu/gpu_role.h"
 #include "detect/hang/pending.h"
+#include "detect/hang/report.h"
+#include "detect/rank/activity.h"
 #include "detect/rank/call_site.h"
 #include "detect/rank/counters.h"
 #include "detect/rank/gpu_work.h"
 #include "detect/severity.h"
 
 #define FLOORS 14              /* hang floors without progress: 20 s in a session; an autopsy's floor is shorter */
+#define KERNEL_FLOORS 7        /* the same where one kernel without end, and none of NCCL's, ran for most of it, */
+#define KERNEL_ALIKE_FLOORS 5  /* for so long: no step has that */
 #define GAPS 20                /* times the longest pause of the job, unless a GPU shows that no work goes on */
 #define STILL_GAPS 3           /* times the longest such pause that ended by itself, if one does */
 #define FRESH_NS 5000000000ull /* a member that was not sampled that long is not known to have stopped */
@@ -129,9 +133,17 @@ static bool does_no_work(const struct gpu_odd *o)
 	return o->proc && o->of.role != GPU_ROLE_WORKS;
 }
 
+static uint64_t least_ns(const struct model *m, const struct gpu_odd *o)
+{
+	bool one_kernel = o->proc && o->of.role == GPU_ROLE_OTHER_KERNEL &&
+			  m->now_ns >= o->of.since_ns + KERNEL_ALIKE_FLOORS * m->hang_floor_ns;
+
+	return (one_kernel ? KERNEL_FLOORS : FLOORS) * m->hang_floor_ns;
+}
+
 static uint64_t limit_ns(const struct gpu_stall_job *j, const struct model *m, const struct gpu_odd *o)
 {
-	uint64_t least = FLOORS * m->hang_floor_ns;
+	uint64_t least = least_ns(m, o);
 	uint64_t habit = does_no_work(o) ? STILL_GAPS * j->longest_still_ns : GAPS * j->longest_gap_ns;
 
 	return habit > least ? habit : least;
@@ -155,6 +167,7 @@ static void op_set(struct finding *f, const struct member *mb)
 {
 	int best = OP_ALLREDUCE;
 
+	f->subject = subject_comm(mb->comm->hash, 0);
 	for (int k = 0; k < OP_KINDS_COUNTED; k++)
 		best = mb->samples.counters[k] > mb->samples.counters[best] ? k : best;
 	f->has_op = true;
@@ -174,10 +187,17 @@ static bool all_seen(const struct model *m, const struct job_id *job)
 	return true;
 }
 
-static void name_odd(struct finding *f, const struct gpu_odd *o, struct finding_list *found)
+/* Its GPU has nothing to do, as its host, asleep outside of NCCL and the driver, gives it nothing. */
+static bool host_elsewhere(const struct model *m, const struct gpu_odd *o, uint64_t since_ns)
 {
-	f->class = HANG_INSIDE_GPU;
-	f->cause = gpu_odd_cause(o);
+	return o->of.role == GPU_ROLE_IDLE && call_site_task(o->proc) && !call_site_in_nccl_or_driver(o->proc) &&
+	       rank_activity(m, o->proc, since_ns).what == ACTIVITY_ASLEEP;
+}
+
+static void name_odd(struct finding *f, const struct gpu_odd *o, bool elsewhere, struct finding_list *found)
+{
+	f->class = elsewhere ? HANG_MISSING_ENTER : HANG_INSIDE_GPU;
+	f->cause = elsewhere ? CAUSE_ASLEEP : gpu_odd_cause(o);
 	f->confidence = o->confidence;
 	f->caused_by_key = gpu_stop_key(found, o->proc->key);
 	finding_add_rank(f, proc_rank(o->proc), o->proc->key);
@@ -187,7 +207,8 @@ static void name_odd(struct finding *f, const struct gpu_odd *o, struct finding_
 /* Real work of its own, as of a rank that evaluates alone: as for any that works. */
 static uint64_t critical_ns(const struct gpu_stall_job *j, const struct model *m, const struct gpu_odd *o)
 {
-	uint64_t critical = limit_ns(j, m, o) * 3 / 2; /* 30 s for a quick job */
+	uint64_t limit = limit_ns(j, m, o), least = FLOORS * m->hang_floor_ns;
+	uint64_t critical = (limit > least ? limit : least) * 3 / 2; /* 30 s for a quick job */
 	bool works = o->proc && o->of.role == GPU_ROLE_WORKS && fmax(o->of.tensor, o->of.dram) >= GPU_WORKS_PERCENT;
 
 	return works && critical < WORKS_CRITICAL_NS ? WORKS_CRITICAL_NS : critical;
@@ -198,6 +219,7 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
 {
 	const struct member *mb = last_moved(m, j->job);
 	struct finding *f = mb ? finding_list_add(found) : NULL;
+	bool elsewhere = o->proc && host_elsewhere(m, o, j->moved_ns);
 
 	if (!f)
 		return mb ? -ENOMEM : 0;
@@ -209,13 +231,15 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
 	f->peer = -1;
 	f->since_ns = j->moved_ns;
 	f->critical_after_ns = critical_ns(j, m, o);
-	op_set(f, mb);
-	f->subject = subject_comm(f->comm, 0);
-	finding_identify(f, "gpu_stall", 0, f->seq);
+	f->subject = o->proc ? subject_rank(proc_rank(o->proc), o->proc->key)
+			     : subject_job(j->job->name, j->job->nth, j->job->shown);
+	if (!elsewhere && !o->n_on_host) /* else what they wait in is none of those that NCCL counts */
+		op_set(f, mb);
+	finding_identify(f, "gpu_stall", 0, mb->entered_seq[SEQ_COLL]);
 	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - j->moved_ns) * 1e-9);
 	finding_note(f, EVIDENCE_N_WAITING, o->n_in_nccl);
 	if (o->proc)
-		name_odd(f, o, found);
+		name_odd(f, o, elsewhere, found);
 	gpu_odd_note(f, found, m, o, j->job, j->moved_ns);
 	call_site_note_others(f, found, m);
 	finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");
@@ -227,7 +251,7 @@ static int job_report(struct gpu_stall_job *j, const struct model *m, struct fin
 {
 	struct gpu_odd o;
 
-	if (!j->live || !j->inside)
+	if (!j->live || !j->inside || hang_is_reported(found, m, j->job))
 		return 0;
 	o = gpu_odd_find(m, j->job, j->moved_ns);
 	j->still |= does_no_work(&o);
@@ -281,6 +305,6 @@ void gpu_stall_name(struct finding *f, const struct model *m, const struct job_i
 	struct gpu_odd o = gpu_odd_find(m, job, f->since_ns);
 
 	if (o.proc)
-		name_odd(f, &o, found);
+		name_odd(f, &o, false, found);
 	gpu_odd_note(f, found, m, &o, job, f->since_ns);
 }

@@ -12,9 +12,9 @@
  *   3. deadlock.h      cycles that stand; classify.h: why a root does not come.
  *      shared_process.c: ranks that share a process, which are in no graph.
  *   4. comm_init.h     ranks that no init has been entered by: they are in no communicator, so in no graph.
- *   5. unobserved.h, stalled_op.h, gpu_stall.h, uncounted.h  only where no root and no cycle explains the wait: a
+ *   5. unobserved.h, stalled_op.h, uncounted.h, gpu_stall.h  only where no root and no cycle explains the wait: a
  *                      rank whose memory cannot be read; an operation that all entered and that does not end; where no
- *                      call is seen, by what the GPUs do meanwhile, and by where the hosts are.
+ *                      call is seen, by where the hosts are, and by what the GPUs do meanwhile.
  *
  * report.h makes the finding of a culprit. The ranks that wait are evidence, never findings; a finding that follows
  * from one of another detector of this tick names it as its cause.
@@ -108,8 +108,8 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	if (!err)
 		err = stalled_op_report(&h->stalled_ops, m, found);
 	if (!err)
-		err = gpu_stalls_report(&h->gpu_stalls, m, found);
-	return err ? err : uncounted_report(&h->uncounted, m, &h->suspects, found);
+		err = uncounted_report(&h->uncounted, m, &h->suspects, found);
+	return err ? err : gpu_stalls_report(&h->gpu_stalls, m, found);
 }
 
 static const struct pauses *hang_pauses(const void *state)

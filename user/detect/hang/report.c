@@ -6,6 +6,7 @@
 #include "detect/hang/report.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "detect/rank/call_site.h"
@@ -333,4 +334,16 @@ void comm_waiting_note(struct finding *f, struct finding_list *found, const stru
 	finding_note(f, EVIDENCE_N_WAITING, c->n_seen);
 	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, ranks));
 	finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");
+}
+
+bool hang_is_reported(const struct finding_list *found, const struct model *m, const struct job_id *job)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		const struct finding *f = &found->items[i];
+		const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
+
+		if (f->kind == FINDING_HANG && (p ? p->job == job : !f->job || !strcmp(f->job, job->shown)))
+			return true;
+	}
+	return false;
 }

@@ -26,4 +26,7 @@ int shared_report(struct suspects *all, const struct model *m, struct finding_li
 /* Evidence known_phase, pauses_before, longest_pause_s: what ended there before, if anything did. */
 void habit_note(struct finding *f, struct finding_list *found, const struct habit *h);
 
+/* Of this job, or of none that is known: the later stages are silent then. */
+bool hang_is_reported(const struct finding_list *found, const struct model *m, const struct job_id *job);
+
 #endif

@@ -15,6 +15,7 @@
 #include "detect/phrase.h"
 #include "detect/rank/call_site.h"
 #include "detect/rank/counters.h"
+#include "detect/rank/gpu_work.h"
 #include "detect/rank/places.h"
 
 #define FRESH_NS 5000000000ull /* what was not sampled for that long is not known to stand */
@@ -224,6 +225,16 @@ static bool all_rest(const struct uncounted_job *j, const struct model *m, uint6
 	return true;
 }
 
+/* A host in the driver waits for its GPU: one that does matrix work or moves memory is in a long step, not in NCCL. */
+static bool peers_work(const struct uncounted_job *j, const struct model *m, uint64_t since_ns)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (is_of_job(j, p) && place_of(j, m, p) == HOST_IN_NCCL &&
+		    rank_gpu_work(m, p, since_ns) == GPU_WORK_DONE)
+			return true;
+	return false;
+}
+
 /* --- the finding --- */
 
 static void ranks_text(char *text, size_t cap, const struct uncounted_job *j, const struct model *m, bool in_nccl)
@@ -347,26 +358,14 @@ static int job_report(struct uncounted_job *j, const struct model *m, const stru
 	struct gpu_odd gpu;
 
 	if (h.n_unknown || !h.n_in_nccl || !h.n_odd || !h.since_ns || h.read_ns <= h.since_ns ||
-	    m->now_ns < h.since_ns + COMM_CARE_NS)
+	    m->now_ns < h.since_ns + COMM_CARE_NS || peers_work(j, m, h.since_ns))
 		return 0;
-	if (h.n_odd > 1)
-		return all_rest(j, m, h.since_ns) ? none_report(j, m, all, &h, found) : 0;
 	gpu = gpu_odd_find(m, j->job, h.since_ns);
+	if (h.n_odd > 1) /* their GPUs may say which one it is: gpu_stall.h */
+		return !gpu.proc && all_rest(j, m, h.since_ns) ? none_report(j, m, all, &h, found) : 0;
 	if (!rests(m, h.odd, h.since_ns, &a) || waits_for_rank(m, h.odd) || (gpu.proc && gpu.proc != h.odd))
 		return 0;
 	return odd_report(j, m, all, &h, &a, &gpu, found);
-}
-
-static bool is_reported(const struct finding_list *found, const struct uncounted_job *j, const struct model *m)
-{
-	for (size_t i = 0; i < found->n; i++) {
-		const struct finding *f = &found->items[i];
-		const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
-
-		if (f->kind == FINDING_HANG && (p ? p->job == j->job : !f->job || !strcmp(f->job, j->job->shown)))
-			return true;
-	}
-	return false;
 }
 
 int uncounted_report(struct uncounted *u, const struct model *m, const struct suspects *all, struct finding_list *found)
@@ -374,7 +373,7 @@ int uncounted_report(struct uncounted *u, const struct model *m, const struct su
 	int err = 0;
 
 	for (struct uncounted_job *j = u->jobs.all; j && !err; j = j->keyed.next)
-		if (may_judge(j, m) && m->now_ns >= j->moved_ns + COMM_CARE_NS && !is_reported(found, j, m))
+		if (may_judge(j, m) && m->now_ns >= j->moved_ns + COMM_CARE_NS && !hang_is_reported(found, m, j->job))
 			err = job_report(j, m, all, found);
 	return err;
 }
@@ -427,7 +426,8 @@ static int job_unread(const struct uncounted_job *j, const struct model *m, uint
 	uint64_t since_ns = hosts_look(j, m).since_ns;
 	int n = 0;
 
-	if (!may_judge(j, m) || m->now_ns < j->moved_ns + COMM_CARE_NS - ahead_ns || !one_rests(j, m, ahead_ns))
+	if (!may_judge(j, m) || m->now_ns < j->moved_ns + COMM_CARE_NS - ahead_ns ||
+	    (!one_rests(j, m, ahead_ns) && !gpu_some_without_work(m, j->job, j->moved_ns)))
 		return 0;
 	for (const struct proc *p = m->procs; p && n < max; p = p->next)
 		if (is_of_job(j, p) && place_of(j, m, p) != HOST_HALTED && !p->outside.stacks_unread &&
