@@ -251,11 +251,11 @@ static int job_report(struct gpu_stall_job *j, const struct model *m, struct fin
 {
 	struct gpu_odd o;
 
-	if (!j->live || !j->inside || hang_is_reported(found, m, j->job))
+	if (!j->live || !j->inside)
 		return 0;
 	o = gpu_odd_find(m, j->job, j->moved_ns);
 	j->still |= does_no_work(&o);
-	if (m->now_ns < j->moved_ns + limit_ns(j, m, &o))
+	if (m->now_ns < j->moved_ns + limit_ns(j, m, &o) || hang_is_reported(found, m, j->job))
 		return 0;
 	if (!o.proc && (o.n_in_nccl < o.n_ranks || !o.n_ranks || !all_seen(m, j->job)))
 		return 0;
