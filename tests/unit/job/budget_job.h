@@ -38,6 +38,7 @@ struct job { /* processes from 100 on, and the rates at which each calls what co
 	uint64_t gone_ns[8][PROBE_GROUPS]; /* when the probes are gone indeed */
 	double hits[8][PROBE_GROUPS];
 	double slot_hits, slot_worst;               /* of process 100 in 250 ms that begin when they like */
+	double slot_last;                           /* budgets */
 	uint64_t slot_ns, above_ns, worst_above_ns; /* above twice the budget */
 	bool unprobed, is_shared;
 };
@@ -84,6 +85,7 @@ static void slot_end(struct job *j)
 {
 	double budgets = j->slot_hits * COST_NS / SAMPLE_NS * 100;
 
+	j->slot_last = budgets;
 	j->slot_worst = budgets > j->slot_worst ? budgets : j->slot_worst;
 	j->above_ns = budgets > 2 ? j->above_ns + SAMPLE_NS : 0;
 	j->worst_above_ns = j->above_ns > j->worst_above_ns ? j->above_ns : j->worst_above_ns;
