@@ -8,7 +8,7 @@ FUZZ_OBJ := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter-out user/cmd/main.c,$(SR
 FUZZ_AID := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter-out $(wildcard tests/fuzz/fuzz_*.c),$(wildcard tests/fuzz/*.c)))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(FUZZ_DIR)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-.PHONY: fuzz fuzzers fuzzers-if
+.PHONY: fuzz fuzz-pack fuzzers fuzzers-if
 .PRECIOUS: $(FUZZ_DIR)/obj/%.o
 
 $(FUZZ_DIR)/obj/gen/%.o: $(O)/gen/%.c
@@ -39,5 +39,9 @@ fuzz: deps-test ## run every fuzz target for SECONDS_EACH (60), AT_ONCE (1) at a
 	$(Q)$(MAKE) --no-print-directory build fuzzers
 	$(Q)O=$(O) SECONDS_EACH=$(or $(SECONDS_EACH),60) AT_ONCE=$(or $(AT_ONCE),1) ONLY='$(ONLY)' \
 		nice -n 19 tests/fuzz/run.sh
+
+fuzz-pack: deps-test ## fuzz targets, corpora and libraries in $(O)/fuzz-pack, to run on another machine
+	$(Q)$(MAKE) --no-print-directory build fuzzers
+	$(Q)O=$(O) tests/fuzz/pack/pack.sh
 
 -include $(FUZZ_OBJ:.o=.d) $(patsubst tests/fuzz/%.c,$(FUZZ_DIR)/obj/tests/fuzz/%.d,$(wildcard tests/fuzz/*.c))
