@@ -24,7 +24,7 @@ KINDS = ("stop", "kill", "hang", "lock", "kernel-one", "kernel-all")
 N = int(os.environ.get("N", 10))
 LAYOUT = os.environ.get("LAYOUT", "tp=2,dp=2,pp=1")
 SIDE_BY_SIDE = int(os.environ.get("SIDE_BY_SIDE", 5))
-STEADY_S = 7  # a job's habits are known
+STEADY_S = 6  # a job's habits are known
 AUTOPSY_S = 5  # after the fault
 NAMED_MOST_S = 14
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nestedjob.py")
