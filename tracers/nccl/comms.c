@@ -43,13 +43,20 @@
 #define SCAN_PAGES 4096     /* of one piece: 16 MB, some ms */
 #define SCAN_PAGES_MIN 512
 /* From the end of a scan to the next begin: so many times what it took, and at least so long. */
-#define SCAN_AGAIN_CHANGE 20 /* it is new or has changed; doubled by each scan that finds nothing new */
+#define SCAN_AGAIN_FIRST 2   /* until a scan finds what the last one did: a job makes its communicators one by one */
+#define SCAN_AGAIN_CHANGE 20 /* it has changed; both are doubled by each scan that finds nothing new */
 #define SCAN_AGAIN_EMPTY 320 /* at a sign of change in one without communicators: at most */
 #define SCAN_AGAIN_CHANGE_NS 500000000ull
 #define SCAN_AGAIN_QUIET 4000 /* 0.025 % of a core */
 #define SCAN_AGAIN_QUIET_NS 10000000000ull
 #define THREADS_EVERY_NS 2000000000ull
 #define GONE_SAMPLES 3 /* as another generation, or none: it was destroyed */
+
+struct scan {
+	struct nccl_scan_at at;
+	struct nccl_places found;
+	size_t n_taken; /* of found: sampled since */
+};
 
 struct scanned { /* one process */
 	uint32_t tgid, uid;
@@ -68,6 +75,7 @@ struct scanned { /* one process */
 	uint64_t found;     /* by the last scan: sum of places and hashes */
 	unsigned int again; /* so many times what a scan took, at a sign of change */
 	bool scanned, changed;
+	struct scan *scan; /* under way; NULL: none */
 	UT_hash_handle hh;
 };
 
@@ -80,11 +88,7 @@ struct comms {
 	bool quick_over;
 	struct nccl_state *now;                   /* room for one process */
 	uint64_t n_scans, n_pages, scans_took_ns; /* whole ones; pages read; all pieces */
-	/* the scan under way: one process at a time */
-	uint32_t scanning; /* tgid; 0 none */
-	uint32_t pages;
-	struct nccl_scan_at at;
-	struct nccl_places found;
+	uint32_t pages;                           /* of a piece */
 };
 
 static int comms_open(const struct sampler_ctx *ctx, void **ret)
@@ -102,10 +106,9 @@ static int comms_open(const struct sampler_ctx *ctx, void **ret)
 
 static void scanned_free(struct comms *c, struct scanned *p)
 {
-	if (c->scanning == p->tgid)
-		c->scanning = 0;
 	HASH_DELETE(hh, c->procs, p);
 	comm_places_free(&p->comms);
+	free(p->scan);
 	free(p);
 }
 
@@ -169,7 +172,7 @@ static struct scanned *scanned_get(struct comms *c, const struct target_proc *t)
 		return NULL;
 	p->tgid = t->tgid;
 	p->start_ns = t->start_time_ns;
-	p->again = SCAN_AGAIN_CHANGE;
+	p->again = SCAN_AGAIN_FIRST;
 	HASH_ADD(hh, c->procs, tgid, sizeof(p->tgid), p);
 	return p;
 }
@@ -250,7 +253,7 @@ static void again_set(struct scanned *p)
 	for (size_t i = 0; i < p->comms.n_places; i++)
 		found += p->comms.places[i].addr ^ p->comms.states[i].hash;
 	if (found != p->found)
-		p->again = SCAN_AGAIN_CHANGE;
+		p->again = SCAN_AGAIN_FIRST;
 	else if (p->again < SCAN_AGAIN_QUIET)
 		p->again *= 2;
 	p->found = found;
@@ -269,51 +272,77 @@ static int gone_emit(struct comms *c, struct scanned *p, uint64_t now_ns)
 	return err;
 }
 
-static int scan_end(struct comms *c, struct scanned *p, int err)
+/* What the scan has found so far is sampled from now on. */
+static int found_take(struct comms *c, struct scanned *p)
 {
-	bool quiet;
+	int err = comm_places_take(&p->comms, &p->scan->found);
 
-	c->scanning = 0;
-	c->n_scans++;
-	c->n_pages += c->found.pages;
-	c->scans_took_ns += p->scan_took_ns;
-	if (!err)
-		err = comm_places_take(&p->comms, &c->found);
+	p->scan->n_taken = p->scan->found.n;
 	if (!err)
 		err = comm_states_begin(&p->comms, c->ctx->reader, p->tgid);
 	if (!err)
 		err = gone_emit(c, p, clock_monotonic_ns());
+	if (err)
+		return err;
+	parent_copies_drop(c, p);
+	p->read_ns = 0; /* at once */
+	return 0;
+}
+
+static int scan_end(struct comms *c, struct scanned *p, int err)
+{
+	bool quiet;
+
+	c->n_scans++;
+	c->n_pages += p->scan->found.pages;
+	c->scans_took_ns += p->scan_took_ns;
+	if (!err)
+		err = found_take(c, p);
 	if (!err) {
-		parent_copies_drop(c, p);
 		again_set(p);
 		p->scanned = true;
 		p->n_gone = 0;
 		p->changed = false;
-		p->read_ns = 0; /* at once */
 	}
-	quiet = !err && p->comms.n_places;
+	free(p->scan);
+	p->scan = NULL;
+	quiet = !err && p->comms.n_places && p->again >= SCAN_AGAIN_CHANGE;
 	p->scan_due_ns = clock_monotonic_ns() + (quiet ? SCAN_AGAIN_QUIET : p->again) * p->scan_took_ns +
 			 (quiet ? SCAN_AGAIN_QUIET_NS : SCAN_AGAIN_CHANGE_NS);
 	return err == -ENOMEM || err == -EPIPE ? err : 0;
 }
 
-static void scan_begin(struct comms *c, struct scanned *p)
+static int scan_begin(struct scanned *p)
 {
-	c->scanning = p->tgid;
-	c->at = (struct nccl_scan_at){ 0 };
-	c->found.n = c->found.pages = c->found.cut = 0;
+	p->scan = calloc(1, sizeof(*p->scan));
 	p->scan_took_ns = 0;
+	return p->scan ? 0 : -ENOMEM;
 }
 
-/* Never scanned ones first. */
+/* Who shows no communicator yet is the most wanted, and is not left before it does; last those that were scanned. */
+enum wanted { WANTED_NOT, WANTED_AGAIN, WANTED_REST, WANTED_FIRST, WANTED_GO_ON };
+
+static enum wanted wanted(const struct comms *c, const struct scanned *p, uint64_t now_ns)
+{
+	if (!p->comms.n_layouts || !shares_may(c->ctx->shares, p->uid))
+		return WANTED_NOT;
+	if (p->scan)
+		return p->comms.n_places || p->scanned ? WANTED_REST : WANTED_GO_ON;
+	if (p->scan_due_ns > now_ns)
+		return WANTED_NOT;
+	return p->scanned ? WANTED_AGAIN : WANTED_FIRST;
+}
+
 static struct scanned *scan_choose(const struct comms *c, uint64_t now_ns)
 {
 	struct scanned *best = NULL;
+	enum wanted most = WANTED_NOT;
 
 	for (struct scanned *p = c->procs; p; p = p->hh.next)
-		if (p->comms.n_layouts && p->scan_due_ns <= now_ns && (!best || (best->scanned && !p->scanned)) &&
-		    shares_may(c->ctx->shares, p->uid))
+		if (wanted(c, p, now_ns) > most) {
+			most = wanted(c, p, now_ns);
 			best = p;
+		}
 	return best;
 }
 
@@ -321,8 +350,9 @@ static struct scanned *scan_choose(const struct comms *c, uint64_t now_ns)
 static int scan_piece(struct comms *c, struct scanned *p)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
-	int more = nccl_scan_step(c->ctx->reader, p->tgid, p->comms.layouts, p->comms.n_layouts, c->pages, &c->at,
-				  &c->found);
+	int more = nccl_scan_step(c->ctx->reader, p->tgid, p->comms.layouts, p->comms.n_layouts, c->pages, &p->scan->at,
+				  &p->scan->found),
+	    err = 0;
 
 	p->scan_took_ns += clock_monotonic_ns() - begin_ns;
 	shares_spend(c->ctx->shares, p->uid, clock_monotonic_ns() - begin_ns);
@@ -330,17 +360,11 @@ static int scan_piece(struct comms *c, struct scanned *p)
 		c->pages = c->pages / 2 > SCAN_PAGES_MIN ? c->pages / 2 : SCAN_PAGES_MIN;
 		return 0;
 	}
-	if (more > 0)
-		return 1;
-	return scan_end(c, p, more) ?: 1;
-}
-
-/* The one under way, or, while its user's share is used up, one of another user. */
-static struct scanned *scan_next(const struct comms *c, uint64_t now_ns)
-{
-	struct scanned *p = c->scanning ? scanned_find(c, c->scanning) : NULL;
-
-	return p && shares_may(c->ctx->shares, p->uid) ? p : scan_choose(c, now_ns);
+	if (more <= 0)
+		return scan_end(c, p, more) ?: 1;
+	if (p->scan->found.n > p->scan->n_taken)
+		err = found_take(c, p);
+	return err == -ENOMEM || err == -EPIPE ? err : 1;
 }
 
 static int scans_go_on(struct comms *c, uint64_t now_ns)
@@ -349,13 +373,13 @@ static int scans_go_on(struct comms *c, uint64_t now_ns)
 	int more = 1;
 
 	while (more > 0 && clock_monotonic_ns() < until_ns) {
-		struct scanned *p = scan_next(c, now_ns);
+		struct scanned *p = scan_choose(c, now_ns);
 
 		if (!p)
 			return 0;
-		if (c->scanning != p->tgid)
-			scan_begin(c, p);
-		more = scan_piece(c, p);
+		if (!p->scan)
+			more = scan_begin(p);
+		more = more < 0 ? more : scan_piece(c, p);
 	}
 	return more < 0 ? more : 0;
 }

@@ -76,11 +76,12 @@ static uint64_t mapping_walk(struct memory_walk *w, const struct mapping *m, uin
 	return from;
 }
 
+/* No allocator gives out a library's data. */
 static bool in_part(enum memory_part part, const struct mapping *m)
 {
 	bool near = m->end - m->start <= NEAR_BYTES || !strcmp(m->path, "[heap]");
 
-	return part == MEMORY_ALL || near == (part == MEMORY_NEAR);
+	return part == MEMORY_ALL || (*m->path != '/' && near == (part == MEMORY_NEAR));
 }
 
 static bool worth_reading(const struct mapping *m)

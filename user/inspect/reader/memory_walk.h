@@ -16,7 +16,7 @@
 	(64u << 20) /* pages of address space of a whole walk, for its caller to hold to: 256 GB */
 
 /* Allocators keep what is no tensor in the heap and in small mappings: looked through first, it is a small part of a
- * large process. */
+ * large process. Neither has a library's data. */
 enum memory_part { MEMORY_ALL, MEMORY_NEAR, MEMORY_FAR };
 
 struct memory_walk {
