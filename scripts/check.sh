@@ -61,16 +61,9 @@ rule_lines() { python3 -B "$root/scripts/check_text.py" lines; }
 rule_words() { python3 -B "$root/scripts/check_text.py" words; }
 
 rule_sizes() {
-	local f n max
-	while read -r f; do
-		n=$(wc -l < "$f")
-		case $f in
-		*.h) max=400 ;;
-		user/detect/*.c) max=450 ;;
-		*) max=600 ;;
-		esac
-		((n > max)) && echo "$f: $n lines, more than $max"
-	done < <(sources)
+	sources | xargs -r awk 'function most(f) { return f ~ /\.h$/ ? 400 : f ~ /^user\/detect\// ? 450 : 600 }
+		{ n[FILENAME] = FNR }
+		END { for (f in n) if (n[f] > most(f)) print f ": " n[f] " lines, more than " most(f) }'
 	# functions: from a line "{" in column 0 to "}" in column 0
 	sources | grep '\.c$' |
 		xargs -r awk '/^{$/ { begin = FNR } /^}/ && begin { if (FNR - begin > 62)
@@ -85,10 +78,9 @@ rule_names() {
 }
 
 rule_licences() {
-	local f
-	while read -r f; do
-		head -n 4 "$f" | grep -q 'SPDX-License-Identifier' || echo "$f: no SPDX line"
-	done < <(sources; find scripts tools tests .ci -name '*.sh' -o -name '*.py' -o -path '.ci/run' | sort)
+	{ sources; find scripts tools tests .ci -name '*.sh' -o -name '*.py' -o -path '.ci/run' | sort; } |
+		xargs -r awk 'FNR <= 4 && /SPDX-License-Identifier/ { has[FILENAME] } FNR == 4 { nextfile }
+			END { for (i = 1; i < ARGC; i++) if (!(ARGV[i] in has)) print ARGV[i] ": no SPDX line" }'
 	grep -LE 'GPL-2.0-only OR BSD-2-Clause' $(find bpf tracers -name '*.bpf.[ch]') /dev/null | grep -v /dev/null |
 		sed 's/$/: kernel side is GPL-2.0-only OR BSD-2-Clause/'
 }

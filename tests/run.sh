@@ -1,13 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every test that needs no GPU and counts. A test is a file found by listing: unit programs, then test_* scripts,
-# the guests' first, SLOTS (3) at a time. Exit status of a test: 0 passed, 77 skipped (its last line says why), else
-# failed. A script with a line "# runs alone: REASON" (or "# runs alone with LONG=1: REASON") among its first 6 runs
-# when all others are through. Each test gets a seed of its own in SEED (a given SEED is everybody's); what it draws
-# comes from that. A test that failed runs once more, alone, with the same seed: if it passes then, it counts as passed
-# and is listed as flaky. ONLY='pattern ...' runs a part.
+# Runs every test that needs no GPU and counts. A test is a file found by listing: test_* scripts, the guests' first,
+# then unit programs. Exit status of a test: 0 passed, 77 skipped (its last line says why), else failed. Three run at a
+# time, and up to eight while 40 % of the CPUs' time is free: most tests wait. SLOTS=n: so many, always. What has a line
+# "# runs beside few: REASON" among its first 6 runs when these are through, at most four at a time and only while 60 %
+# of the CPUs' time is free; then "# runs alone: REASON" (or "# runs alone with LONG=1: REASON"). Each test gets a seed
+# of its own in SEED (a given SEED is everybody's); what it draws comes from that. A test that failed runs once more,
+# alone, with the same seed: if it passes then, it counts as passed and is listed as flaky. ONLY='pattern ...' runs a
+# part.
 cd "$(dirname "$0")/.." || exit 2
-O=${O:-build} SLOTS=${SLOTS:-3}
+O=${O:-build}
+WINDOW_TENTHS=20 # what a test takes of the CPUs shows so long after its begin
 RETRY_S=${RETRY_S:-600} # begin no second run later than this after the first of them: enough for three slow tests
 RETRY_MOST=8            # more failures than this are a broken build, which a second run does not mend
 export LONG=${LONG:-} VM_CACHE=${VM_CACHE:-$O/vm}
@@ -27,17 +30,21 @@ trap 'exit 130' INT TERM
 log_of() { echo "$log_dir/${1//\//_}.log"; }
 
 run_one() { # name, build, seed, command...
-	local name=$1 build=$2 seed=$3 log begin=$SECONDS status word
+	local name=$1 build=$2 seed=$3 log begin=$SECONDS status word cpu_s TIMEFORMAT='%U %S'
 	log=$(log_of "$name")
 	shift 3
-	O=$build SEED=$seed timeout --kill-after=10 "${TEST_TIMEOUT:-600}" "$@" > "$log" 2>&1 < /dev/null
+	{
+		time O=$build SEED=$seed timeout --kill-after=10 "${TEST_TIMEOUT:-600}" "$@" > "$log" 2>&1 < /dev/null
+	} 2> "$log.cpu"
 	status=$?
+	cpu_s=$(awk '{ printf "%d", $1 + $2 + 0.5 }' "$log.cpu")
+	rm -f "$log.cpu"
 	case $status in
 	0) word=ok ;;
 	77) word="skip: $(tail -n 1 "$log")" ;;
 	*) word=$(echo "FAILED ($status) with SEED=$seed, log: $log"; tail -n 40 "$log" | sed 's/^/    /') ;;
 	esac
-	printf '%-44s %4d s  %s\n' "$name" $((SECONDS - begin)) "$word"
+	printf '%-44s %4d s, CPU %3d s  %s\n' "$name" $((SECONDS - begin)) "$cpu_s" "$word"
 	echo "$status $seed $((SECONDS - begin)) $name" >> "$results"
 }
 
@@ -52,13 +59,15 @@ run_script() { # path below tests/, build, seed (a new one if there is none)
 
 # Probes go on inodes: jobs of two slots must not share a library, so each has a copy of the build (a link is no copy).
 # And a test that holds an mmap_lock keeps probes out of every file of the same build-id: the copies' libraries have
-# build-ids of their own.
+# build-ids of their own. Unit programs probe nothing of another's.
 slot_make() {
 	local part id
-	rm -rf "$O/slot/$1" && mkdir -p "$O/slot/$1" || exit 2
+	mkdir -p "$O/slot/$1" || exit 2
 	for part in "$O"/*; do
-		[[ $part =~ ^"$O"/(slot|vm|covered|asan)$ ]] || cp -a --reflink=auto "$part" "$O/slot/$1/" || exit 2
+		[[ $part =~ ^"$O"/(slot|tests|vm|covered|asan)$ ]] ||
+			cp -a --reflink=auto "$part" "$O/slot/$1/" || exit 2
 	done
+	[[ ! -d $O/tests ]] || ln -s "$(realpath "$O/tests")" "$O/slot/$1/tests" || exit 2
 	find "$O/slot/$1/lib" -type f | while read -r part; do
 		id=$(mktemp)
 		objcopy -O binary --only-section=.note.gnu.build-id "$part" "$id" 2> /dev/null && [[ -s $id ]] &&
@@ -68,21 +77,39 @@ slot_make() {
 	done
 }
 
-run_in_slots() { # scripts
-	local script pid slot free=() slot_of=()
-	for ((slot = 1; slot <= SLOTS; slot++)); do
-		slot_make "$slot"
-		free+=("$slot")
-	done
-	for script; do
-		if ((${#free[@]} == 0)); then
-			wait -n -p pid
-			free=("${slot_of[pid]}")
+# A free slot in $slot: one of the first `least`, or of `most` while `room` % of the CPUs' time were free since the last
+# test began. What the guests take is not in the way (they are nice).
+slot_wait() { # least, most, room
+	local least=$1 most=$2 room=$3 tenths=0 all free_then all_then free_now now running
+	read -r all_then free_then <<< "$(cpu_times)"
+	while :; do
+		running=" $(jobs -pr | tr '\n' ' ')"
+		for ((slot = 1; slot <= most; slot++)); do
+			[[ -n ${pid_of[slot]:-} && $running == *" ${pid_of[slot]} "* ]] || break
+		done
+		read -ra now <<< "$running"
+		((${#now[@]} < least)) && return
+		if ((${#now[@]} < most && tenths >= WINDOW_TENTHS)); then
+			read -r all free_now <<< "$(cpu_times)"
+			(((free_now - free_then) * 100 >= (all - all_then) * room)) && return
+			all_then=$all free_then=$free_now tenths=0
 		fi
-		slot=${free[0]}
-		free=("${free[@]:1}")
+		sleep 0.1
+		tenths=$((tenths + 1))
+	done
+}
+
+# Of all CPUs since boot: all time, and what nobody took but who is nice.
+cpu_times() { awk '/^cpu / { for (i = 2; i <= 9; i++) all += $i; print all, $3 + $5 + $6 }' /proc/stat; }
+
+run_in_slots() { # least, most, room, scripts
+	local least=${SLOTS:-$1} most=${SLOTS:-$2} room=$3 script slot pid_of=()
+	shift 3
+	for script; do
+		slot_wait "$least" "$most" "$room"
+		[[ -e $O/slot/$slot ]] || slot_make "$slot"
 		run_script "$script" "$O/slot/$slot" &
-		slot_of[$!]=$slot
+		pid_of[slot]=$!
 	done
 	wait
 }
@@ -125,17 +152,33 @@ wanted() {
 	return 1
 }
 
-runs_alone() { head -n 6 "$1" | grep -qE "^# runs alone${LONG:+( with LONG=1)?}: "; }
+kind_of() { # path
+	local head
+	head=$(head -n 6 "$1")
+	if grep -qE "^# runs alone${LONG:+( with LONG=1)?}: " <<< "$head"; then
+		echo alone
+	elif grep -q '^# runs beside few: ' <<< "$head"; then
+		echo few
+	else
+		echo many
+	fi
+}
 
-together=() alone=()
-for t in "$O"/tests/test_*; do [[ -x $t && ! -d $t ]] && wanted "unit/${t##*/}" && together+=("unit/${t##*/}"); done
+rm -rf "$O/slot" # of a run that was killed
+many=() few=() alone=()
 for path in tests/vm/test_*.sh tests/[!v]*/test_*.sh tests/[!v]*/test_*.py; do
 	name=${path#tests/}
 	[[ -e $path && $name != gpu/* ]] || continue
 	wanted "$name" || continue
-	if runs_alone "$path"; then alone+=("$name"); else together+=("$name"); fi
+	case $(kind_of "$path") in
+	alone) alone+=("$name") ;;
+	few) few+=("$name") ;;
+	*) many+=("$name") ;;
+	esac
 done
-((${#together[@]})) && run_in_slots "${together[@]}"
+for t in "$O"/tests/test_*; do [[ -x $t && ! -d $t ]] && wanted "unit/${t##*/}" && many+=("unit/${t##*/}"); done
+((${#many[@]})) && run_in_slots 3 8 40 "${many[@]}"
+((${#few[@]})) && run_in_slots 1 4 60 "${few[@]}"
 for name in "${alone[@]}"; do
 	wait_calm
 	run_script "$name" "$O"

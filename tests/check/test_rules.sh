@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every house rule finds a violation planted in a copy of the tree, and the tree itself has none.
+# Every house rule finds a violation planted in a copy of the tree. (That the tree itself has none: `make check`.)
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 failed=0
 
-fresh() { rm -rf "$tree"; mkdir -p "$tree"; (cd "$top" &&
-	git ls-files -z -co --exclude-standard | xargs -0 cp --parents -t "$tree" 2>/dev/null); }
+# The copy is a repository: what was planted is taken back without a copy of every file.
+(cd "$top" && git ls-files -z -co --exclude-standard | xargs -0 cp --parents -t "$tree" 2> /dev/null)
+git -C "$tree" init -q && git -C "$tree" add -A || exit 1
+fresh() { git -C "$tree" checkout -q -- . && git -C "$tree" clean -fdq; }
 
 planted() { # rule, what must be in the output; the violation is already there
 	if TREE=$tree RULE=$1 "$top/scripts/check.sh" > "$tree.out"; then
@@ -22,7 +24,6 @@ planted() { # rule, what must be in the output; the violation is already there
 	fresh
 }
 
-fresh
 spdx='/* SPDX-License-Identifier: Apache-2.0 */'
 printf '#include "attach/loader.h"\n' >> "$tree/user/model/comm.c"
 planted includes 'user/model may not include user/attach'
@@ -104,5 +105,4 @@ sed -i 's/^EVIDENCE(POD, "pod", TEXT/EVIDENCE(POD, "pod", NUMBER/' "$tree/user/e
 planted schema 'not as the tables have it'
 sed -i 's/X(GPU, "gpu"/X(GPU, "accelerator"/' "$tree/user/subject.h"; planted schema 'subject accelerator is not in it'
 printf 'see .%s/x\n' './shared' >> "$tree/README.md"; planted citations 'README.md'
-TREE=$tree "$top/scripts/check.sh" || { echo "FAILED: the tree itself breaks a rule"; failed=1; }
 exit $failed

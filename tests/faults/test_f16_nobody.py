@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: names no rank only where nothing else takes the CPUs
+# runs beside few: names no rank only where few others take the CPUs
 """F16: garbage collection on random ranks, a heavier last stage, random sequence lengths: no rank is named."""
 import sys
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: looks at all loop devices of the host
+# runs beside few: looks at all loop devices of the host, and who uses one runs before
 # A killed launcher takes everything along: ranks that run, are stopped, or sleep on a frozen file system; dataloaders,
 # mounts, loop devices, shared memory.
 . "$(dirname "$0")/job.bash"

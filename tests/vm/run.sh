@@ -40,7 +40,6 @@ case ${1:-} in
 quick)
 	in_guest 5.10 400 count hang
 	in_guest 6.1 300 count
-	in_guest 6.12 300 count
 	;;
 all)
 	in_guest 5.10 600 programs count hang dstate

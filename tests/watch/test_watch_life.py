@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: a job that is healthy is not starved by other tests
+# runs beside few: a job that is healthy is not starved by other tests
 """ranktrace watch over the ordinary life of a job: checkpoints, evaluations, slow data workers, compilers, long steps,
 aborted communicators, a rank started anew. Nothing is critical, and a call site is warned of once. LONG=1: 30
 minutes (make test-life). SECONDS=n: so long."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: a daemon that gets no CPU holds records for longer
+# runs beside few: a daemon that gets no CPU holds records for longer
 """ranktrace watch as it is by default, flight recorder included, beside a healthy job of eight ranks: 40 MB at most
 besides the rings it maps, also if the recorder were full. And beside a launcher that maps NCCL, has memory and never a
 communicator: it is looked through less and less often. LONG=1: for a minute."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: judges the speed of ranks
+# runs beside few: judges the speed of ranks, to a quarter
 """ranktrace watch on a job that becomes slower: its counters show it without a probe, its ranks are probed by
 themselves, the probes name the straggler, and go again. A job that is only looked at, and evaluates and writes
 checkpoints meanwhile, is left alone."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: a job that is healthy is not starved by other tests
+# runs beside few: a job that is healthy is not starved by other tests
 """Single phases of a job's life that watch took for hangs, in tiers watch and record: communicators that are aborted
 and made anew, pipelines with steps of many seconds, a long evaluation on rank 0. One is drawn in make test; LONG=1:
 all, in each tier."""
