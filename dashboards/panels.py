@@ -3,7 +3,6 @@
 """THE panels of the dashboards. --write makes the Grafana JSON files beside this one from them; --check prints where a
 file differs, which metric of schemas/metrics.def has no panel and no reason in NO_PANEL, and which a panel names that
 is not there. Each query works on any of the jobs and nodes that are chosen above (templated: datasource, job, node)."""
-import argparse
 import json
 import os
 import re
@@ -11,6 +10,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(1, os.path.join(HERE, "..", "scripts"))
+import kept_file
 import metrics
 
 J = 'train_job=~"$train_job",instance=~"$node"'  # of what has a job
@@ -228,21 +228,13 @@ def coverage():
 
 
 def main():
-    args = argparse.ArgumentParser(description=__doc__.split(".")[0])
-    what = args.add_mutually_exclusive_group(required=True)
-    what.add_argument("--write", action="store_true")
-    what.add_argument("--check", action="store_true")
-    args = args.parse_args()
+    write = kept_file.asked_to_write(__doc__)
     bad = list(coverage())
     for name in DASHBOARDS:
         path, text = os.path.join(HERE, name), json.dumps(dashboard(name), indent=1) + "\n"
-        if args.write:
-            with open(path, "w", encoding="utf-8") as f:
-                f.write(text)
-        elif not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
+        if kept_file.differs(path, text, write):
             bad.append(f"dashboards/{name}: not as panels.py has it: run dashboards/panels.py --write")
-    print("\n".join(bad), end="\n" if bad else "")
-    return bool(bad)
+    return kept_file.report(bad)
 
 
 if __name__ == "__main__":

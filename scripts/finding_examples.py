@@ -13,7 +13,6 @@ ones, then "..."), "json 2" (the second line, as JSON over several lines), or "e
 error that have this word). Times are UTC; lines are folded at column
 118, which a terminal does by itself. O is the build folder; TREE=dir takes another tree's pages.
 """
-import argparse
 import difflib
 import json
 import os
@@ -23,6 +22,7 @@ import sys
 import textwrap
 
 import incident_schema
+import kept_file
 
 PAGES = ("README.md", "docs/examples.md", "docs/playbook/storage.md", "docs/playbook/quota.md")
 EXAMPLE = re.compile(r"(<!-- printed by: (.*?)(?: \| (.*?))? -->\n)(.*?)(<!-- end -->)", re.S)
@@ -95,21 +95,13 @@ def filled(page):
 
 
 def main():
-    args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    what = args.add_mutually_exclusive_group(required=True)
-    what.add_argument("--write", action="store_true")
-    what.add_argument("--check", action="store_true")
-    args = args.parse_args()
-    os.chdir(os.environ.get("TREE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    write = kept_file.asked_to_write(__doc__)
     differ = total = 0
     for name in PAGES:
-        before = incident_schema.read(name)
+        before = kept_file.read(name)
         after, n = filled(before)
         total += n
-        if args.write:
-            with open(name, "w", encoding="utf-8") as f:
-                f.write(after)
-        elif before != after:
+        if kept_file.differs(name, after, write):
             differ += 1
             old, new = before.splitlines(True), after.splitlines(True)
             print("".join(difflib.unified_diff(old, new, name, f"{name} today", n=1)))

@@ -8,11 +8,11 @@ operations (user/event.c); and schemas/stress.schema.json: faults (tools/stress/
     scripts/incident_schema.py --write      after a row of a table, or the schema, was edited
     scripts/incident_schema.py --check      exit status 1, and what is missing: make check
 """
-import argparse
 import json
-import os
 import re
 import sys
+
+import kept_file
 
 SCHEMA = "schemas/incident.schema.json"
 STRESS = "schemas/stress.schema.json"
@@ -35,11 +35,6 @@ ITEMS = {  # of the array that "lists" has of such evidence: a rank that is not 
     "PIDS": {"type": "integer", "minimum": 0},
 }
 TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|(\w+)|([(),])|\s+')
-
-
-def read(path):
-    with open(path, encoding="utf-8") as f:
-        return f.read()
 
 
 def row_at(text, at):
@@ -65,7 +60,7 @@ def rows(text, macro):
 
 def x_rows(path, name):
     """Rows of `#define name(X)`."""
-    found = re.search(rf"^#define {name}\(X\) \\\n((?:.*\\\n)*.*\n)", read(path), re.M)
+    found = re.search(rf"^#define {name}\(X\) \\\n((?:.*\\\n)*.*\n)", kept_file.read(path), re.M)
     if not found:
         raise ValueError(f"{path}: no table {name}")
     return rows(found.group(1).replace("\\\n", "\n"), "X")
@@ -85,13 +80,13 @@ def filled(schema):
     has["kind"]["enum"] = [name for _, name, _ in x_rows("user/finding.h", "FINDING_KINDS")]
     has["severity"]["enum"] = [name for _, name in x_rows("user/finding.h", "SEVERITIES")]
     has["class"]["enum"] = [name or None for _, name in x_rows("user/finding.h", "HANG_CLASSES")]
-    causes = rows(read("user/cause.def"), "CAUSE")
+    causes = rows(kept_file.read("user/cause.def"), "CAUSE")
     has["cause"]["enum"] = [None, *(name for _, name, _ in causes)]
     has["cause"]["x-meaning"] = {name: text for _, name, text in causes}
-    has["op"]["enum"] = [None, *re.findall(r'\[OP_\w+\] = "(\w+)"', read("user/event.c"))]
+    has["op"]["enum"] = [None, *re.findall(r'\[OP_\w+\] = "(\w+)"', kept_file.read("user/event.c"))]
     has["subject"]["properties"]["type"]["enum"] = [n for _, n, _ in x_rows("user/subject.h", "SUBJECT_TYPES") if n]
     units = {unit: name for unit, name, *_ in x_rows("user/finding.h", "EVIDENCE_UNITS")}
-    evidence = rows(read("user/evidence.def"), "EVIDENCE")
+    evidence = rows(kept_file.read("user/evidence.def"), "EVIDENCE")
     has["evidence"]["properties"] = dict(evidence_property(row, units) for row in evidence)
     lists = {name: ITEMS[kind] for _, name, kind, *_ in evidence if kind in ITEMS}
     has["lists"]["properties"] = {name: {"type": "array", "items": items} for name, items in lists.items()}
@@ -100,11 +95,11 @@ def filled(schema):
 
 def filled_stress(schema):
     """The same of the lines of active tests."""
-    faults = rows(read("tools/stress/faults.def"), "FAULT")
+    faults = rows(kept_file.read("tools/stress/faults.def"), "FAULT")
     of_fault = next(line for line in schema["oneOf"] if line["title"] == "fault")["properties"]
     of_fault["kind"]["enum"] = [name for _, name, *_ in faults]
     of_fault["severity"]["enum"] = sorted({severity.lower() for _, _, severity, _ in faults})
-    schema["$defs"]["test"]["enum"] = [name for _, name, _ in rows(read("tools/stress/tests.def"), "STRESS")]
+    schema["$defs"]["test"]["enum"] = [name for _, name, _ in rows(kept_file.read("tools/stress/tests.def"), "STRESS")]
     return schema
 
 
@@ -135,9 +130,8 @@ def names(schema):
     yield from (f"evidence {name}" for name in has["evidence"].get("properties", {}))
 
 
-def check(path, before, schema, text):
-    if before == text:
-        return 0
+def say_what(path, before, schema):
+    """How the file differs; the exit status."""
     old, new = set(names(json.loads(before))), set(names(schema))
     for which, list_of in (("is not in it", new - old), ("is in no table", old - new)):
         for name in sorted(list_of):
@@ -149,22 +143,14 @@ def check(path, before, schema, text):
 
 
 def main():
-    args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    what = args.add_mutually_exclusive_group(required=True)
-    what.add_argument("--write", action="store_true")
-    what.add_argument("--check", action="store_true")
-    args = args.parse_args()
-    os.chdir(os.environ.get("TREE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    write = kept_file.asked_to_write(__doc__)
     status = 0
     for path, fill in ((SCHEMA, filled), (STRESS, filled_stress)):
-        before = read(path)
+        before = kept_file.read(path)
         schema = fill(json.loads(before))
         text = dumped(schema) + "\n"
-        if args.check:
-            status |= check(path, before, schema, text)
-        else:
-            with open(path, "w", encoding="utf-8") as f:
-                f.write(text)
+        if kept_file.differs(path, text, write):
+            status = say_what(path, before, schema)
     return status
 
 

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics: schemas/metrics.def is the table. --write puts it into docs/operate.md; --check prints where the docs differ
 from it, and what of its rules a line of it breaks."""
-import argparse
-import os
 import re
 import sys
 import textwrap
+
+import kept_file
 
 TABLE, DOC = "schemas/metrics.def", "docs/operate.md"
 BEGIN, END = "<!-- metrics: written by scripts/metrics.py from schemas/metrics.def -->\n", "<!-- end of metrics -->\n"
@@ -22,8 +22,7 @@ SERIES_MAX = 16384
 
 def rows(path=TABLE):
     """[{id, name, type, unit, labels, series, help}], in the order of the table."""
-    with open(path, encoding="utf-8") as f:
-        text = f.read()
+    text = kept_file.read(path)
     found = [dict(zip(("id", "name", "type", "unit", "labels", "series", "help"), m)) for m in ROW.findall(text)]
     if len(found) != len(re.findall(r"^METRIC\(", text, re.M)):
         sys.exit(f"{path}: a line is not METRIC(id, \"name\", type, \"unit\", \"labels\", series, \"help\")")
@@ -63,29 +62,18 @@ def table(found):
 
 
 def main():
-    args = argparse.ArgumentParser(description=__doc__.split(".")[0])
-    what = args.add_mutually_exclusive_group(required=True)
-    what.add_argument("--write", action="store_true")
-    what.add_argument("--check", action="store_true")
-    args = args.parse_args()
-    os.chdir(os.environ.get("TREE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    write = kept_file.asked_to_write(__doc__)
     found = rows()
     bad = [f"{TABLE}: {r['name']}: {w}" for r in found for w in wrong(r)]
     if len({r["name"] for r in found}) != len(found):
         bad.append(f"{TABLE}: a name is there twice")
     if sum(r["series"] for r in found) > SERIES_MAX:
         bad.append(f"{TABLE}: more than {SERIES_MAX} series together")
-    with open(DOC, encoding="utf-8") as f:
-        before = f.read()
-    head, _, rest = before.partition(BEGIN)
+    head, _, rest = kept_file.read(DOC).partition(BEGIN)
     text = head + BEGIN + table(found) + END + rest.partition(END)[2]
-    if args.write:
-        with open(DOC, "w", encoding="utf-8") as f:
-            f.write(text)
-    elif text != before:
+    if kept_file.differs(DOC, text, write):
         bad.append(f"{DOC}: not as {TABLE} has it: run scripts/metrics.py --write")
-    print("\n".join(bad), end="\n" if bad else "")
-    return bool(bad)
+    return kept_file.report(bad)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ in the words of the program's own option table.
 
 O is the build folder; TREE=dir takes another tree's file.
 """
-import argparse
 import difflib
 import os
 import re
@@ -16,7 +15,10 @@ import subprocess
 import sys
 import textwrap
 
+import kept_file
+
 PATH = "tools/deploy/ranktrace.conf"
+PROGRAM = os.path.abspath(os.path.join(os.environ.get("O", "build"), "ranktrace"))
 NOT_KEYS = {"config", "check-config", "help", "version"}
 RAISE = ("raise", "probe the ranks of a finding for a while; no: never attach a probe, whatever is found")
 # What holds without the line. Of options with "(...)" at the end of their help it is that.
@@ -40,8 +42,7 @@ keys take effect at a reload (systemctl reload ranktrace), which says which do, 
 
 def options():
     """(group, key, help) in the order of --help."""
-    program = os.path.join(os.environ.get("O", "build"), "ranktrace")
-    out = subprocess.run([program, "watch", "--print-options"], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run([PROGRAM, "watch", "--print-options"], check=True, capture_output=True, text=True).stdout
     for line in out.splitlines():
         kind, *fields = line.split("\t")
         if kind != "option" or fields[2] in NOT_KEYS:
@@ -75,23 +76,12 @@ def sample():
 
 
 def main():
-    args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    what = args.add_mutually_exclusive_group(required=True)
-    what.add_argument("--write", action="store_true")
-    what.add_argument("--check", action="store_true")
-    args = args.parse_args()
-    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-    path = os.path.join(os.environ.get("TREE", root), PATH)
+    write = kept_file.asked_to_write(__doc__)
     wanted = sample()
-    if args.write:
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(wanted)
+    if not kept_file.differs(PATH, wanted, write):
         return 0
-    with open(path, encoding="utf-8") as f:
-        before = f.read()
-    if before == wanted:
-        return 0
-    print("".join(difflib.unified_diff(before.splitlines(True), wanted.splitlines(True), PATH, "the program", n=1)))
+    before = kept_file.read(PATH).splitlines(True)
+    print("".join(difflib.unified_diff(before, wanted.splitlines(True), PATH, "the program", n=1)))
     print("run scripts/sample_config.py --write")
     return 1
 

@@ -17,12 +17,13 @@ export LONG=${LONG:-} VM_CACHE=${VM_CACHE:-$O/vm}
 export -n ONLY # a test's own variable of that name chooses among its cases
 log_dir=$O/tests/log
 mkdir -p "$log_dir"
+slots=$O/slot.$$ # of this run: another may go on in the same tree
 results=$(mktemp) # lines of "status seed seconds name"
 
 clean_up() {
 	local p
 	for p in $(jobs -p); do pkill -TERM -P "$p"; done
-	rm -rf "$results" "$O/slot"
+	rm -rf "$results" "$slots"
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
@@ -62,13 +63,13 @@ run_script() { # path below tests/, build, seed (a new one if there is none)
 # build-ids of their own. Unit programs probe nothing of another's.
 slot_make() {
 	local part id
-	mkdir -p "$O/slot/$1" || exit 2
+	mkdir -p "$slots/$1" || exit 2
 	for part in "$O"/*; do
-		[[ $part =~ ^"$O"/(slot|tests|vm|covered|asan)$ ]] ||
-			cp -a --reflink=auto "$part" "$O/slot/$1/" || exit 2
+		[[ $part =~ ^"$O"/(slot.*|tests|vm|covered|asan)$ ]] ||
+			cp -a --reflink=auto "$part" "$slots/$1/" || exit 2
 	done
-	[[ ! -d $O/tests ]] || ln -s "$(realpath "$O/tests")" "$O/slot/$1/tests" || exit 2
-	find "$O/slot/$1/lib" -type f | while read -r part; do
+	[[ ! -d $O/tests ]] || ln -s "$(realpath "$O/tests")" "$slots/$1/tests" || exit 2
+	find "$slots/$1/lib" -type f | while read -r part; do
 		id=$(mktemp)
 		objcopy -O binary --only-section=.note.gnu.build-id "$part" "$id" 2> /dev/null && [[ -s $id ]] &&
 			{ head -c 16 "$id"; head -c 20 /dev/urandom; } | head -c "$(stat -c %s "$id")" > "$id.new" &&
@@ -107,8 +108,8 @@ run_in_slots() { # least, most, room, scripts
 	shift 3
 	for script; do
 		slot_wait "$least" "$most" "$room"
-		[[ -e $O/slot/$slot ]] || slot_make "$slot"
-		run_script "$script" "$O/slot/$slot" &
+		[[ -e $slots/$slot ]] || slot_make "$slot"
+		run_script "$script" "$slots/$slot" &
 		pid_of[slot]=$!
 	done
 	wait
@@ -164,7 +165,7 @@ kind_of() { # path
 	fi
 }
 
-rm -rf "$O/slot" # of a run that was killed
+for path in "$O"/slot.*; do kill -0 "${path##*.}" 2> /dev/null || rm -rf "$path"; done # a killed run's
 many=() few=() alone=()
 for path in tests/vm/test_*.sh tests/[!v]*/test_*.sh tests/[!v]*/test_*.py; do
 	name=${path#tests/}

@@ -5,17 +5,12 @@ that there is nothing to compare."""
 import json
 import os
 import subprocess
-import sys
+
+import checks
+from checks import check
 
 RANKTRACE = os.path.abspath(os.path.join(os.environ.get("O", "build"), "ranktrace"))
 here = os.path.dirname(os.path.abspath(__file__))
-failed = 0
-
-
-def check(right, text):
-    global failed
-    print(f"{'ok' if right else 'FAILED'}: {text}")
-    failed += not right
 
 
 def diff(*args, **kw):
@@ -91,4 +86,4 @@ slow_rank()
 other_ranks()
 refused()
 from_stdin()
-sys.exit(1 if failed else 0)
+checks.end()

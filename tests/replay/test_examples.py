@@ -8,16 +8,12 @@ import subprocess
 import sys
 import tempfile
 
+import checks
+from checks import check
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PAGES = ("README.md", "docs/examples.md", "docs/playbook/storage.md", "docs/playbook/quota.md")
-failed = 0
-
-
-def check(right, text):
-    global failed
-    print(f"{'ok' if right else 'FAILED'}: {text}")
-    failed += not right
 
 
 def run(what, tree):
@@ -73,4 +69,4 @@ with tempfile.TemporaryDirectory(prefix="ranktrace-pictures-") as old:
         f.write("<!-- older -->")
     code, out = pictures(old)
     check(code == 1 and "quota.svg" in out and "storage.svg" not in out, f"planted: an older picture: {code} {out}")
-sys.exit(1 if failed else 0)
+checks.end()

@@ -12,19 +12,14 @@ import subprocess
 import sys
 import tempfile
 
+import checks
 import compare
 import schema_check
+from checks import check
 
 RANKTRACE = compare.RANKTRACE
 SILENT = ("observation", "lost_events")
 here = os.path.dirname(os.path.abspath(__file__))
-failed = 0
-
-
-def check(right, text):
-    global failed
-    print(f"{'ok' if right else 'FAILED'}: {text}")
-    failed += not right
 
 
 def check_roots():
@@ -261,4 +256,4 @@ check_added()
 check_names()
 check_schema()
 check_schema_seen()
-sys.exit(1 if failed else 0)
+checks.end()

@@ -5,17 +5,12 @@ in a recording that is followed there is a table every few seconds, and the mark
 import os
 import re
 import subprocess
-import sys
+
+import checks
+from checks import check
 
 RANKTRACE = os.path.abspath(os.path.join(os.environ.get("O", "build"), "ranktrace"))
 here = os.path.dirname(os.path.abspath(__file__))
-failed = 0
-
-
-def check(right, text):
-    global failed
-    print(f"{'ok' if right else 'FAILED'}: {text}")
-    failed += not right
 
 
 def run(*args, **kw):
@@ -79,4 +74,4 @@ whole()
 followed()
 as_json()
 others()
-sys.exit(1 if failed else 0)
+checks.end()
