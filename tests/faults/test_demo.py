@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: compares the speed of ranks, as the demo does
+# runs beside few: compares the speed of ranks, as the demo does
 """What `make demo` promises: rank 3 straggler, rank 6 d_state 5 to 6.5 s into the wait with a kernel stack, rank 5
 missing enter before the very operation, in time; anything else only as a consequence; a timeline that reads."""
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: judges ranks that lack CPU
+# runs beside few: judges ranks that lack CPU, and takes none from others
 """F10: a rank gets too little CPU: a quota of its control group. (Hogs on its core: test_f10_hog.py.)"""
 import sys
 

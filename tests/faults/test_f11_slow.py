@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: judges the speed of ranks
+# runs beside few: judges the speed of ranks
 """F11: the compute of one rank is slower, by 10, 20 or 50 %."""
 import sys
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: judges how long the collector did not look, beside 16 ranks
+# runs alone with LONG=1: judges how long the collector did not look, beside 16 ranks
+# runs beside few: the same, to four times as long
 """A storage freezes under 16 ranks at once and every one's mmap_lock is held: the collector goes on looking, every
 rank's D state is found in time, with the evidence that its lock is held, and no rank is accused of anything else."""
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: it judges how long a merge takes
+# runs alone with LONG=1: it judges how long a merge takes, by user time
 """ranktrace autopsy --merge over the recordings of 1,280 hosts with 8 ranks each: the right root, in time and memory.
 HOSTS=n asks for another number of them."""
 import json

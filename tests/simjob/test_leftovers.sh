@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# runs beside few: looks at all loop devices of the host, and who uses one runs before
+# runs alone: looks at all loop devices of the host
 # A killed launcher takes everything along: ranks that run, are stopped, or sleep on a frozen file system; dataloaders,
 # mounts, loop devices, shared memory.
 . "$(dirname "$0")/job.bash"
