@@ -71,6 +71,7 @@ class Build:
         self.originals = {}
         sources = [s for d in ("user", "tools/stress", "tracers") for s in glob.glob(f"{d}/**/*.c", recursive=True)]
         self.objects = {s: f"{self.o}/obj/{s[:-2]}.o" for s in sources if not s.endswith((".bpf.c", "user/cmd/main.c"))}
+        self.objects |= {o: o for o in glob.glob(f"{self.o}/obj/gen/*.o")}  # generated, and not mutated
         self.tests = {os.path.basename(t)[:-2]: t for t in sorted(glob.glob("tests/unit/*/test_*.c"))}
         missing = [p for p in list(self.objects.values()) +
                    [f"{self.o}/tests/{t}" for t in self.tests] if not os.path.exists(p)]
