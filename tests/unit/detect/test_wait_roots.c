@@ -36,14 +36,10 @@ static void sits_in_a_wait(int rank)
 	give(job_wait_event(rank, 0x77));
 }
 
-static int setup(void **state)
+static void begin(int world_size)
 {
-	(void)state;
-	m = model_new();
-	found = (struct wait_roots){ 0 };
-	now = JOB_T0;
 	for (int r = 0; r < RANKS; r++) {
-		give(job_proc_event(r, RANKS, now));
+		give(job_proc_event(r, world_size, now));
 		for (int c = 0; c < 2; c++) {
 			struct event e = job_seen_event(r, RANKS, c ? B : A, c ? B : A);
 
@@ -54,6 +50,15 @@ static int setup(void **state)
 	}
 	enters(1, B);
 	enters(0, A);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	m = model_new();
+	found = (struct wait_roots){ 0 };
+	now = JOB_T0;
+	begin(RANKS);
 	return 0;
 }
 
@@ -114,6 +119,39 @@ static void the_other_one_waits(void **state)
 	only_root(1, 0.9);
 }
 
+/* Of two that called at the same time the first that is known: a replay says the same. */
+static void both_called_at_the_same_time(void **state)
+{
+	struct event e = job_call_event(1, OP_ALLREDUCE, B, 1, 64);
+
+	(void)state;
+	e.ts_ns = now; /* rank 0's newest */
+	assert_int_equal(model_apply(m, &e), 0);
+	find();
+	only_root(0, 0.6);
+}
+
+static void nobody_is_late_yet(void **state)
+{
+	(void)state;
+	give((struct event){ .kind = EV_TICK });
+	assert_int_equal(wait_roots_find(m, &found), 0);
+	assert_int_equal(found.n_roots + found.n_cycles, 0);
+}
+
+/* One more rank, known before the two, has nothing to do with them. */
+static void beside_one_that_does_not_wait(void **state)
+{
+	(void)state;
+	model_free(m);
+	m = model_new();
+	now = JOB_T0;
+	give(job_proc_event(2, RANKS + 1, now));
+	begin(RANKS + 1);
+	find();
+	only_root(1, 0.6);
+}
+
 /* On one stream: each GPU is at what the other's is to come to later. */
 static void a_cycle_has_no_root(void **state)
 {
@@ -132,8 +170,10 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(nobody_waits),        TEST(both_wait),           TEST(one_waits),
-		TEST(the_other_one_waits), TEST(a_cycle_has_no_root),
+		TEST(nobody_waits),        TEST(both_wait),
+		TEST(one_waits),           TEST(the_other_one_waits),
+		TEST(a_cycle_has_no_root), TEST(both_called_at_the_same_time),
+		TEST(nobody_is_late_yet),  TEST(beside_one_that_does_not_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
