@@ -379,6 +379,34 @@ static void misses_a_split(void **state)
 	misses(COMM_INIT_SPLIT, 0);
 }
 
+/* Two of one process: one finding, which says how the first of them is known. */
+static void two_miss_a_split(void **state)
+{
+	(void)state;
+	for (int r = 0; r < 2; r++)
+		begins_creation(r, COMM_INIT_SPLIT, 0);
+	ticks(21);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].n_ranks, 2);
+	assert_int_equal(list.items[0].ranks[0] + list.items[0].ranks[1], 5);
+	assert_non_null(strstr(text(&list.items[0], EVIDENCE_MEMBER), "GPU 2, rank 2 of 4 in 0x"));
+}
+
+/* The other rank of its process works: it may sleep for that. */
+static void its_neighbour_works(void **state)
+{
+	(void)state;
+	for (int r = 0; r < 2; r++)
+		begins_creation(r, COMM_INIT_SPLIT, 0);
+	states[3] = TASK_ON_CPU;
+	ticks(40);
+	assert_int_equal(list.n, 0);
+	states[3] = TASK_SLEEP;
+	ticks(12);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].cause, CAUSE_ASLEEP);
+}
+
 /* Of an id: each caller is there what it is in the world. */
 static void misses_a_new_world(void **state)
 {
@@ -459,6 +487,8 @@ int main(void)
 		TEST(threads_that_take_turns),
 		TEST(a_sleeper_is_no_cycle),
 		TEST(misses_a_split),
+		TEST(two_miss_a_split),
+		TEST(its_neighbour_works),
 		TEST(misses_a_new_world),
 		TEST(an_order_of_its_own),
 		TEST(waits_in_another_creation),

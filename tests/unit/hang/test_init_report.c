@@ -159,6 +159,13 @@ static void a_sleeper_may_wait_for_work(void **state)
 	list.n = 0;
 	callers[1].done_ns = T0 + 2 * SEC;
 	assert_null(asked(2, T0 + 5 * SEC));
+	procs[0].dead = true; /* one before it */
+	assert_null(asked(2, T0 + 5 * SEC));
+	procs[0].dead = false;
+	callers[0].done_ns = T0 + 2 * SEC;
+	tasks[1].state = TASK_SLEEP;
+	works(0);
+	assert_null(asked(2, T0 + 5 * SEC));
 }
 
 static void one_that_died(void **state)

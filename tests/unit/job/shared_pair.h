@@ -78,6 +78,7 @@ static inline void tick(void)
 
 		t.task.state = states[r];
 		t.task.since_ns = states[r] == TASK_DISK ? disk_ns : now > SEC ? now - SEC : 1;
+		t.task.run_ns = states[r] == TASK_ON_CPU ? now : 0;
 		give(r, t);
 	}
 	now += 250 * MSEC;
