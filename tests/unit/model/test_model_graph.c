@@ -142,6 +142,23 @@ static void test_an_event_of_a_capture_shows_nothing_of_what_runs(void **state)
 	assert_true(newest(0)->end_ns == now);
 }
 
+/* What waits for an event of outside is an edge of no graph: it is no place on the stream either, neither of the
+ * capturing one nor of one that joined. */
+static void test_a_capture_waits_for_nothing_outside(void **state)
+{
+	(void)state;
+	call(COMM_X, 200);
+	cuda_event(EV_CUDA_EVENT, 9, 200);
+	begin(100);
+	cuda_event(EV_CUDA_EVENT_WAIT, 9, 100);
+	call(COMM_Y, 100);
+	finish(100);
+	call(COMM_Y, 100);
+	assert_null(op_blocked_by(newest(0)));
+	launch(100);
+	assert_true(op_blocked_by(newest(0)) == newest(1));
+}
+
 /* A wait between branches covers what was in front of its event, no more and no less. */
 static void test_a_wait_covers_exactly_what_was_before(void **state)
 {
@@ -265,6 +282,34 @@ static void test_a_graph_in_a_graph(void **state)
 	assert_true(newest(0)->end_ns && newest(1)->end_ns && newest(2)->end_ns);
 }
 
+/* The child's branch begins behind what the parent's stream holds, and what follows the child is behind the branch. */
+static void test_a_branch_of_a_graph_in_a_graph(void **state)
+{
+	(void)state;
+	begin(100); /* the child: two branches, each with an operation */
+	cuda_event(EV_CUDA_EVENT, 1, 100);
+	cuda_event(EV_CUDA_EVENT_WAIT, 1, 200);
+	cuda_event(EV_CUDA_EVENT_WAIT, 1, 400);
+	call(COMM_X, 200);
+	call(COMM_X, 400);
+	finish(100);
+	begin(300);
+	cuda_event(EV_CUDA_EVENT, 2, 300);
+	cuda_event(EV_CUDA_EVENT_WAIT, 2, 500); /* a branch of the parent's own */
+	call(COMM_Y, 300);
+	launch(300);
+	call(COMM_X, 300);
+	call(COMM_Y, 500);
+	capture(CAPTURE_END, 300, GRAPH, 0);
+	capture(CAPTURE_INSTANTIATE, 0, GRAPH, EXEC + 1);
+	capture(CAPTURE_LAUNCH, 300, 0, EXEC + 1);
+	assert_int_equal(proc()->n_ops, 5);
+	assert_true(op_reached(newest(4)) && newest(4)->member == member(COMM_Y));
+	assert_true(op_blocked_by(newest(3)) == newest(4) && op_blocked_by(newest(2)) == newest(4));
+	assert_true(op_blocked_by(newest(1)) == newest(4));
+	assert_true(op_reached(newest(0))); /* of the parent's branch: beside all of that */
+}
+
 /* A job that does nothing but launch: it has a clock, lags, ends with errors, and a late rank is seen late. */
 static void test_a_job_of_launches_only(void **state)
 {
@@ -332,11 +377,13 @@ int main(void)
 		TEST(test_streams_join_by_waiting_and_leave_at_the_end),
 		TEST(test_branches_keep_their_order),
 		TEST(test_an_event_of_a_capture_shows_nothing_of_what_runs),
+		TEST(test_a_capture_waits_for_nothing_outside),
 		TEST(test_a_wait_covers_exactly_what_was_before),
 		TEST(test_groups_and_numbers_of_their_own),
 		TEST(test_a_group_across_the_end_of_a_capture),
 		TEST(test_clone_update_destroy),
 		TEST(test_a_graph_in_a_graph),
+		TEST(test_a_branch_of_a_graph_in_a_graph),
 		TEST(test_a_job_of_launches_only),
 		TEST(test_bounds),
 	};

@@ -32,7 +32,7 @@ static bool is_hex(const char *s, size_t len)
 	for (size_t i = 0; i < len; i++)
 		if (!isxdigit((unsigned char)s[i]))
 			return false;
-	return len > 0;
+	return true;
 }
 
 /* 8-4-4-4-12 hexadecimal digits; the systemd driver writes '_' for '-', which separates slices. */
