@@ -179,6 +179,40 @@ static void a_kernel_that_spins_is_a_hang_soon(void **state)
 	assert_int_equal(only()->severity, SEVERITY_CRITICAL);
 }
 
+/* Of several communicators the operation is of the one that moved last in this job, and of the kind that is usual
+ * there. Another job moves meanwhile. */
+static void which_operation_it_is(void **state)
+{
+	static const uint64_t first[] = { 12, 12, 12, 12 }, idle_job[OP_KINDS_COUNTED] = { 0 };
+	uint64_t gathered[OP_KINDS_COUNTED] = { [OP_ALLGATHER] = 7, [OP_ALLREDUCE] = 3 };
+	struct event e = job_proc_event(RANKS, 1, 0);
+
+	(void)state;
+	e.proc.job = "another";
+	gpus_are(in_nccl);
+	gpus[2] = one_sm;
+	who();
+	give(e);
+	for (int i = 0; i < 16; i++) {
+		uint64_t others[OP_KINDS_COUNTED] = { [OP_BROADCAST] = 1 + i };
+
+		gathered[OP_ALLGATHER] += i == 2;
+		world(first);
+		for (int r = 0; r < RANKS; r++) {
+			sample(r, LEFT, r, RANKS, gathered);
+			sample(r, RIGHT, r, RANKS, idle_job);
+		}
+		sample(RANKS, 0xd0, 0, 1, others);
+		gpus_give();
+		tick();
+	}
+	assert_int_equal(only()->ranks[0], 2);
+	assert_int_equal(only()->comm, LEFT);
+	assert_int_equal(only()->op, OP_ALLGATHER);
+	assert_int_equal(only()->seq, 10);
+	assert_string_equal(only()->job, ""); /* theirs, not "another" */
+}
+
 /* A job whose ranks all compute for long, all write a checkpoint, or of whose GPUs nothing is known. */
 static void without_a_gpu_that_waits_nothing_is_said(void **state)
 {
@@ -540,6 +574,7 @@ int main(void)
 		TEST(a_gpu_that_works_gets_more_time),
 		TEST(real_work_is_no_hang_for_long),
 		TEST(a_kernel_that_spins_is_a_hang_soon),
+		TEST(which_operation_it_is),
 		TEST(without_a_gpu_that_waits_nothing_is_said),
 		TEST(all_of_them_wait),
 		TEST(of_two_nobody_is_named),

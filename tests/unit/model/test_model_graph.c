@@ -282,32 +282,57 @@ static void test_a_graph_in_a_graph(void **state)
 	assert_true(newest(0)->end_ns && newest(1)->end_ns && newest(2)->end_ns);
 }
 
-/* The child's branch begins behind what the parent's stream holds, and what follows the child is behind the branch. */
-static void test_a_branch_of_a_graph_in_a_graph(void **state)
+/* A graph of two streams, launched on a parent's second stream, behind an operation whose communicator is gone. */
+static void child_launched_on_a_branch(bool on_origin)
 {
-	(void)state;
-	begin(100); /* the child: two branches, each with an operation */
+	struct event gone = job_event(EV_COMM_GONE, 0, 0);
+
+	gone.comm_gone.addr = COMM_X;
+	begin(100); /* the child */
+	if (on_origin)
+		call(COMM_Y, 100);
 	cuda_event(EV_CUDA_EVENT, 1, 100);
 	cuda_event(EV_CUDA_EVENT_WAIT, 1, 200);
-	cuda_event(EV_CUDA_EVENT_WAIT, 1, 400);
-	call(COMM_X, 200);
-	call(COMM_X, 400);
+	if (!on_origin) { /* an event with nothing in front is none to wait for: the stream joined by it */
+		cuda_event(EV_CUDA_EVENT, 3, 200);
+		cuda_event(EV_CUDA_EVENT_WAIT, 3, 100);
+	}
+	call(COMM_Y, 200);
 	finish(100);
 	begin(300);
 	cuda_event(EV_CUDA_EVENT, 2, 300);
-	cuda_event(EV_CUDA_EVENT_WAIT, 2, 500); /* a branch of the parent's own */
-	call(COMM_Y, 300);
-	launch(300);
-	call(COMM_X, 300);
+	cuda_event(EV_CUDA_EVENT_WAIT, 2, 500);
+	cuda_event(EV_CUDA_EVENT_WAIT, 2, 600);
+	call(COMM_X, 500);
+	launch(500);
 	call(COMM_Y, 500);
+	call(COMM_Y, 600);
 	capture(CAPTURE_END, 300, GRAPH, 0);
 	capture(CAPTURE_INSTANTIATE, 0, GRAPH, EXEC + 1);
+	give(gone);
 	capture(CAPTURE_LAUNCH, 300, 0, EXEC + 1);
-	assert_int_equal(proc()->n_ops, 5);
-	assert_true(op_reached(newest(4)) && newest(4)->member == member(COMM_Y));
-	assert_true(op_blocked_by(newest(3)) == newest(4) && op_blocked_by(newest(2)) == newest(4));
-	assert_true(op_blocked_by(newest(1)) == newest(4));
-	assert_true(op_reached(newest(0))); /* of the parent's branch: beside all of that */
+}
+
+/* Its branch is behind its first stream, not behind what the parent's holds; the parent's other stream is beside it. */
+static void test_a_branch_of_a_graph_in_a_graph(void **state)
+{
+	(void)state;
+	child_launched_on_a_branch(true);
+	assert_int_equal(proc()->n_ops, 4);
+	assert_true(op_reached(newest(3)));
+	assert_true(op_blocked_by(newest(2)) == newest(3) && op_blocked_by(newest(1)) == newest(3));
+	assert_true(op_reached(newest(0)));
+}
+
+/* What follows it on the parent's stream is behind its branch. */
+static void test_behind_a_branch_of_a_graph_in_a_graph(void **state)
+{
+	(void)state;
+	child_launched_on_a_branch(false);
+	assert_int_equal(proc()->n_ops, 3);
+	assert_true(op_reached(newest(2)));
+	assert_true(op_blocked_by(newest(1)) == newest(2));
+	assert_true(op_reached(newest(0)));
 }
 
 /* A job that does nothing but launch: it has a clock, lags, ends with errors, and a late rank is seen late. */
@@ -384,6 +409,7 @@ int main(void)
 		TEST(test_clone_update_destroy),
 		TEST(test_a_graph_in_a_graph),
 		TEST(test_a_branch_of_a_graph_in_a_graph),
+		TEST(test_behind_a_branch_of_a_graph_in_a_graph),
 		TEST(test_a_job_of_launches_only),
 		TEST(test_bounds),
 	};

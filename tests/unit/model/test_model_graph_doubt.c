@@ -121,6 +121,36 @@ static void test_a_capture_that_failed(void **state)
 	assert_int_equal(proc()->cuda_error, 901);
 }
 
+/* Without the probes on CUDA events a stream is taken for one of the capture that its thread has begun, once. */
+static void test_streams_are_guessed_by_thread(void **state)
+{
+	struct event e = job_event(EV_BUDGET, 0, 0);
+
+	(void)state;
+	e.budget.what = BUDGET_SHED;
+	e.budget.group = PROBES_EVENTS;
+	e.budget.shed = 1 << PROBES_EVENTS;
+	give(e);
+	e = job_event(EV_CAPTURE, 0, 0); /* another thread's, begun before */
+	e.tid++;
+	e.capture.kind = CAPTURE_BEGIN;
+	e.capture.stream = 900;
+	give(e);
+	begin(100);
+	for (int i = 0; i < 2; i++) {
+		call(COMM_X, 200);
+		call(COMM_Y, 100);
+	}
+	finish(100);
+	assert_int_equal(proc()->n_ops, 0);
+	call(COMM_X, 200);
+	assert_int_equal(proc()->n_ops, 1);
+	stream_synced(200);
+	launch(100);
+	assert_int_equal(proc()->n_ops, 5);
+	assert_true(op_blocked_by(newest(0)) == newest(2) && op_blocked_by(newest(1)) == newest(3));
+}
+
 static void test_a_communicator_that_is_gone_is_not_launched(void **state)
 {
 	struct event e = job_event(EV_COMM_GONE, 0, 0);
@@ -152,6 +182,7 @@ int main(void)
 		TEST(test_a_loss_while_capturing_leaves_doubt),
 		TEST(test_an_end_contradicts_a_lost_launch),
 		TEST(test_a_capture_that_failed),
+		TEST(test_streams_are_guessed_by_thread),
 		TEST(test_a_communicator_that_is_gone_is_not_launched),
 	};
 
