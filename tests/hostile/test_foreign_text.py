@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nobody's paths, names and environment hold escape sequences, line breaks and bytes that are no character: no command
-brings any of them to a terminal, and all JSON is valid UTF-8."""
+brings any of them to a terminal, all JSON is valid UTF-8, and nothing is found about the job beside them."""
 import json
 import os
 import subprocess
@@ -47,6 +47,7 @@ def main():
     attacker = hostile.Program(argv, env).ready()
     victim = hostile.Victim(rng, steps=300)
     victim.wait_begun()
+    daemon = hostile.Daemon("-o", f"{victim.dir}/x.pftrace").wait()
     shown = 0
     for args in (("ps",), ("ps", "-v"), ("ps", "--stacks"), ("ps", "--json"), ("ps", "--stacks", "--json")):
         out, err = run(*args)
@@ -56,12 +57,15 @@ def main():
         for line in out.splitlines() if "--json" in args else ():
             json.loads(line.decode())
     job.check(shown == 5, f"only {shown} of 5 show the attacker: this test would prove nothing")
-    for args in (("record", "--all", "-v", "--json", "-o", f"{victim.dir}/x.rtr", "-o", f"{victim.dir}/x.pftrace"),
-                 ("watch", "-v", "--flight=no", "--phases=no")):
-        out, err = run(*args, signal_after=4)
-        check_tame(args, out)
-        check_tame(args, err)
-    out, err = run("replay", "-v", f"{victim.dir}/x.rtr")
+    out, err = run("watch", "-v", "--flight=no", "--phases=no", signal_after=4)
+    check_tame("watch", out + err)
+    daemon.stop()
+    for name in ("findings", "stderr"):
+        with open(f"{daemon.dir}/{name}", "rb") as f:
+            check_tame(f"record's {name}", f.read())
+    hostile.check_no_finding(daemon, victim.pids())
+    hostile.check_gap(daemon)
+    out, err = run("replay", "-v", daemon.rtr)
     check_tame("replay", out + err)
     out, err = run("autopsy", "--pid", str(attacker.process.pid))
     check_tame("autopsy", out + err)

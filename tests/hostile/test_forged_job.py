@@ -138,7 +138,7 @@ def forged_memory(rng):
     for daemon in daemons:
         daemon.stop()
         hostile.check_no_finding(daemon, pids)
-    hostile.check_gap(daemons[0])
+        hostile.check_gap(daemon)
     attacker.kill()
     print(f"  {n} forged hashes of {len(other)} communicators: nothing about the job")
 
