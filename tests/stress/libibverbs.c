@@ -4,7 +4,9 @@
  * of them is in the environment; devices are sim0, sim1...
  *
  *   SIM_VERBS_DEVICES=4          how many                  SIM_VERBS_SHARED=FILE  the queue pairs of all processes
- *   SIM_VERBS_DOWN=1             it is down                SIM_VERBS_MTU=1:1024   its active MTU
+ *   SIM_VERBS_DOWN=1[,2...]      it is down                SIM_VERBS_MTU=1:1024   its active MTU
+ *   SIM_VERBS_PHYS=5             the physical state of those
+ *   SIM_VERBS_SUBNET=1:7         all are InfiniBand, and it is in that subnet
  *   SIM_VERBS_DEAD=1             what it sends or is sent does not arrive
  *   SIM_VERBS_DEAD_LINK=0:1      the same between these two
  *   SIM_VERBS_SMALL=0:1          the same, of packets of more than 256 bytes
@@ -115,6 +117,17 @@ static int second_of(const char *variable)
 	return colon ? atoi(colon + 1) : -1;
 }
 
+/* It is in the list of numbers, "1,2". */
+static bool is_listed(const char *variable, int number)
+{
+	const char *at = getenv(variable);
+	bool found = false;
+
+	for (; at && *at && !found; at += strcspn(at, ","), at += *at == ',')
+		found = atoi(at) == number;
+	return found;
+}
+
 static void shared_open(void)
 {
 	const char *path = getenv("SIM_VERBS_SHARED");
@@ -202,12 +215,14 @@ int ibv_query_port(struct verbs_device_context *context, uint8_t port, struct ve
 {
 	int device = device_of(context),
 	    mtu = number_of("SIM_VERBS_MTU", -1) == device ? second_of("SIM_VERBS_MTU") : 4096;
+	bool is_down = is_listed("SIM_VERBS_DOWN", device), is_ib = getenv("SIM_VERBS_SUBNET");
 
 	(void)port;
-	*attr = (struct verbs_port_attr){ .state = number_of("SIM_VERBS_DOWN", -1) == device ? 1 : 4,
-					  .phys_state = number_of("SIM_VERBS_DOWN", -1) == device ? 2 : 5,
+	*attr = (struct verbs_port_attr){ .state = is_down ? VERBS_PORT_DOWN : VERBS_PORT_ACTIVE,
+					  .phys_state = is_down ? number_of("SIM_VERBS_PHYS", 2) : 5,
 					  .gid_tbl_len = 4,
-					  .link_layer = VERBS_LINK_ETHERNET };
+					  .lid = is_ib ? 1 + device : 0,
+					  .link_layer = is_ib ? VERBS_LINK_INFINIBAND : VERBS_LINK_ETHERNET };
 	for (attr->active_mtu = VERBS_MTU_256; 128 << attr->active_mtu < mtu; attr->active_mtu++)
 		;
 	return 0;
@@ -217,12 +232,14 @@ int ibv_query_gid(struct verbs_device_context *context, uint8_t port, int index,
 {
 	(void)port;
 	*gid = (union verbs_gid){ .words = { 0, 0 } };
-	if (index > 1)
+	if (index > 1 || (index && getenv("SIM_VERBS_SUBNET")))
 		return 0;
 	gid->raw[index ? 10 : 0] = index ? 0xff : 0xfe;
 	gid->raw[index ? 11 : 1] = index ? 0xff : 0x80;
 	gid->raw[12] = 10;
 	gid->raw[15] = 1 + device_of(context);
+	if (number_of("SIM_VERBS_SUBNET", -1) == device_of(context))
+		gid->raw[7] = second_of("SIM_VERBS_SUBNET");
 	return 0;
 }
 

@@ -73,21 +73,25 @@ def failed(browser):
 
 
 def ports(browser):
-    """Of a host with RDMA devices: the stage runs, and a port that is down is the reason to drain."""
-    for what, env, code, status in (("healthy ports", {}, 0, "passed"),
-                                    ("a port that is down", dict(DOWN=1), 1, "failed")):
+    """Of a host with RDMA devices: the stage runs, and a port that is down, or a link that carries nothing between
+    ports that are up, is the reason to drain."""
+    port = ["critical", "port 1 of sim1", "port: it is DOWN", "do: look at its cable"]
+    link = ["critical", "dead_link: sim1:1 to sim2:1, nic-to-nic", "do: look at cables and switch"]
+    for what, env, code, status, said in (("healthy ports", {}, 0, "passed", []),
+                                          ("a port that is down", dict(DOWN=1), 1, "failed", port),
+                                          ("a dead link", dict(DEAD_LINK="1:2"), 1, "failed", link)):
         v = Verbs(3, **{f"SIM_VERBS_{name}": value for name, value in env.items()})
         g = Gpus(1, **{name: value for name, value in v.env.items() if name not in os.environ})
         page, copy = f"{g.dir}/report.html", f"{g.dir}/lines"
         p = stress(g, *QUICK, "--verbs", library(), "--no-gpus", "--html", page, "--lines", copy)
-        failed = code and ["critical", "port 1 of sim1", "port: it is DOWN", "do: look at its cable"]
-        expect(what, p, code, "RDMA ports", "port 1 of sim0", *(failed or []))
+        expect(what, p, code, "RDMA ports", "port 1 of sim0", *said)
         with open(copy, encoding="utf-8") as f:
             lines = lines_check(what, f.read())
         job.check(stages_of(lines)["rdma"] == status, f"{stages_of(lines)}")
         cases = [line for line in lines if line["type"] == "port_case"]
+        dead = {tuple(sorted((c["from"]["device"], c["to"]["device"]))) for c in cases if c["status"] != "done"}
         job.check({(c["operation"], c["measure"]) for c in cases} == {("write", "bandwidth"), ("write", "latency")} and
-                  all(c["status"] == "done" for c in cases), f"{cases}")
+                  dead == ({("sim1", "sim2")} if said is link else set()), f"{cases}")
         if browser:
             browser.errors.clear()
             browser.open(page)
@@ -97,11 +101,29 @@ def ports(browser):
             job.check(rows >= 3 and (("port 1 of sim1" in bad) if code else not bad), f"{rows} rows, bad: {bad}")
 
 
+def no_cable():
+    """No port is up. By design, as nothing shows that one has a cable: a pass that says what was not tested, quiet or
+    not. Where a cable is in it is a fault."""
+    for what, env, code, words in (
+            ("no cable", {}, 0, ["rdma: partial: no RDMA port is up (sim0:1, sim1:1)", "--devices"]),
+            ("cables are in", dict(SIM_VERBS_PHYS=5), 1, ["port 1 of sim0: port: it is DOWN", "cable is in"])):
+        v = Verbs(2, SIM_VERBS_DOWN="0,1", **env)
+        g = Gpus(1, **{name: value for name, value in v.env.items() if name not in os.environ})
+        copy = f"{g.dir}/lines"
+        p = stress(g, *QUICK, "--verbs", library(), "--no-gpus", "--quiet", "--lines", copy)
+        expect(f"no port is up, {what}", p, code, *words)
+        with open(copy, encoding="utf-8") as f:
+            lines = lines_check(what, f.read())
+        job.check(stages_of(lines)["rdma"] == ("failed" if code else "left_out"), f"{stages_of(lines)}")
+        job.check(code or "rdma; --quick" in lines[-1]["partial"], f"{lines[-1]}")
+
+
 def main():
     browser = chromium.Browser() if shutil.which("chromium") else None
     healthy(browser)
     failed(browser)
     ports(browser)
+    no_cable()
     if browser:
         browser.end()
     print("no chromium: the page was not looked at" if not browser else "the page was looked at")

@@ -34,6 +34,8 @@ def check(what, status, by, err, code, device=None, kind=None, words=""):
         want = {device} if isinstance(device, str) else device
         job.check({device_of(f) for f in faults} == want, f"{what}: not {device} alone: {faults}")
         job.check(words in faults[0]["summary"], f"{what}: no '{words}': {faults[0]['summary']}")
+        severity = "critical" if kind in ("dead_link", "port", "corruption") else "warning"
+        job.check({f["severity"] for f in faults} == {severity}, f"{what}: not {severity}: {faults}")
     else:
         job.check(not faults, f"{what}: {faults}")
 
@@ -62,9 +64,9 @@ def faults():
     dev, both = f"sim{bad}", {f"sim{bad}", f"sim{other}"}
     all_measures = [*QUICK, "--operations", "write", *LINKS]
     for what, env, args, device, kind, words in (
-            ("a dead port", dict(DEAD=bad), ONE + LINKS, dev, "link", "none of its links"),
-            ("a dead link", dict(DEAD_LINK=f"{bad}:{other}"), ONE + LINKS, both, "link", "retry counter exceeded"),
-            ("a network of small packets", dict(SMALL=f"{bad}:{other}"), ONE + LINKS, both, "link",
+            ("a dead port", dict(DEAD=bad), ONE + LINKS, dev, "dead_link", "none of its links"),
+            ("a dead link", dict(DEAD_LINK=f"{bad}:{other}"), ONE + LINKS, both, "dead_link", "retry counter exceeded"),
+            ("a network of small packets", dict(SMALL=f"{bad}:{other}"), ONE + LINKS, both, "dead_link",
              "packets of 4096 bytes do not get through and those of 256 do"),
             ("a slow port", dict(SLOW=f"{bad}:200"), all_measures, dev, "slow", "each of its links"),
             ("lost packets", dict(LOSS=bad), ONE + LINKS, dev, "packet_loss", "over each of its links"),
@@ -84,7 +86,7 @@ def faults():
     check("a link that trained down", status, by, err, 1, dev, "port", "200 Gb/sec (2X NDR), of 3 of 4")
     slow = {i: "100 Gb/sec (4X EDR)" for i in range(2)}  # without a row of the table: here the real clock counts
     status, by, err = Verbs(2, speeds=slow, SIM_VERBS_HANG=0).lines(*ONE, *LINKS, "--limit", "2")
-    check("a port that completes nothing", status, by, err, 1, "sim0", "link", "nothing was completed for 2 s")
+    check("a port that completes nothing", status, by, err, 1, "sim0", "dead_link", "nothing was completed for 2 s")
 
 
 def ordinary():
@@ -95,6 +97,20 @@ def ordinary():
     job.check([v["tested"] for v in by["port_verdict"]] == [True, False], f"{by['port_verdict']}")
     status, by, err = Verbs(2, SIM_VERBS_DOWN=1).lines(*ONE, "--shapes", "loopback", "--devices", "sim0,sim1")
     check("the same, named", status, by, err, 1, "sim1", "port", "it is DOWN")
+    refused("no port is up, and none shows a cable", Verbs(2, SIM_VERBS_DOWN="0,1").run(*ONE), 3,
+            "no RDMA port is up (sim0:1, sim1:1)", "name with --devices")
+    status, by, err = Verbs(2, SIM_VERBS_DOWN="0,1", SIM_VERBS_PHYS=5).lines(*ONE)
+    check("no port is up, and the cables are in", status, by, err, 1, {"sim0", "sim1"}, "port", "its cable is in")
+    v = Verbs(2, SIM_VERBS_DOWN="0,1")
+    put(f"{v.sys}/class/infiniband/sim1/ports/1/counters/port_rcv_packets", 7)
+    status, by, err = v.lines(*ONE)
+    check("no port is up, one was", status, by, err, 1, "sim1", "port", "it was up before")
+    status, by, err = Verbs(3, SIM_VERBS_SUBNET="1:7").lines(*ONE, *LINKS)
+    check("a port on a network of its own", status, by, err, 0)
+    links = {(c["from"]["device"], c["to"]["device"]) for c in by["port_case"]}
+    job.check(links == {("sim0", "sim2"), ("sim2", "sim0")}, f"{links}")
+    job.check(any("on 2 networks (subnet fe80:0000:0000:0000, subnet fe80:0000:0000:0007)" in n
+                  for n in by["end"][0]["notes"]), f"{by['end']}")
     status, by, err = Verbs(3, SIM_VERBS_DEAD=1).lines(*ONE, "--devices", "^sim1")
     check("all but the dead one", status, by, err, 0)
     status, by, err = Verbs(2, nodes="0-1").lines(*ONE, "--shapes", "loopback")

@@ -36,6 +36,7 @@ struct all {
 	struct cJSON *lines;            /* of all stages, an array */
 	int n_samples, step, n_skipped; /* every step-th sample is kept */
 	int n_gpus, n_nics;
+	int n_ports, n_ports_up; /* RDMA ports, as the stage said that tests them */
 	uint32_t n_faults;
 	FILE *copy; /* --lines */
 	bool stopped;
@@ -45,6 +46,8 @@ struct all {
 void stage_run(struct all *all, struct stage *stage);
 /* all.c: a line of a stage; keeps it, prints it. */
 void all_take(struct all *all, struct stage *stage, struct cJSON *line);
+/* What the host has of it could not be tested, and that is no fault. */
+bool stage_is_untested(const struct stage *stage);
 const char *stage_status_name(enum stage_status status);
 
 /* all_text.c: the report for people. */

@@ -20,6 +20,20 @@ static bool is_type(const cJSON *line, const char *type)
 	return !strcmp(line_text(line, "type"), type);
 }
 
+/* A port, or, with the one that it sends to, the link between the two as `stress rdma` calls it. */
+static void port_text(const cJSON *port, const cJSON *to, char *text, size_t size)
+{
+	const char *from_host = line_text(port, "host"), *to_host = line_text(to, "host");
+	bool is_far = strcmp(from_host, to_host);
+
+	if (!cJSON_IsObject(to))
+		snprintf(text, size, "port %.0f of %.32s", line_number(port, "port"), line_text(port, "device"));
+	else
+		snprintf(text, size, "%.40s%s%.20s:%.0f to %.40s%s%.20s:%.0f", is_far ? from_host : "",
+			 is_far ? "/" : "", line_text(port, "device"), line_number(port, "port"), is_far ? to_host : "",
+			 is_far ? "/" : "", line_text(to, "device"), line_number(to, "port"));
+}
+
 const char *subject_text(const cJSON *line, char *text, size_t size)
 {
 	const cJSON *subject = cJSON_GetObjectItemCaseSensitive(line, "subject");
@@ -35,7 +49,7 @@ const char *subject_text(const cJSON *line, char *text, size_t size)
 		snprintf(text, size, "rank %.0f (%.64s, GPU %.0f)", line_number(subject, "rank"), host,
 			 line_number(subject, "gpu"));
 	else if (!strcmp(type, "port"))
-		snprintf(text, size, "port %.0f of %.32s", line_number(subject, "port"), line_text(subject, "device"));
+		port_text(subject, cJSON_GetObjectItemCaseSensitive(line, "to"), text, size);
 	else if (!strcmp(type, "node"))
 		snprintf(text, size, "node %.64s", host);
 	else
@@ -196,12 +210,17 @@ static void ports_print(const struct all *all)
 	}
 }
 
+/* Of a host that passed: devices that it has, and that were not tested. */
 static void quiet_print(const struct all *all, int status)
 {
 	faults_print(all);
-	for (int i = 0; i < all->n_stages && status == STRESS_IMPOSSIBLE; i++)
-		if (all->stages[i].status == STAGE_REFUSED || all->stages[i].status == STAGE_CUT)
-			printf("%s: %s\n", all->stages[i].name, all->stages[i].text);
+	for (int i = 0; i < all->n_stages; i++) {
+		const struct stage *s = &all->stages[i];
+		bool is_open = s->status == STAGE_REFUSED || s->status == STAGE_CUT;
+
+		if ((is_open && status == STRESS_IMPOSSIBLE) || stage_is_untested(s))
+			printf("%s: %s\n", s->name, s->text);
+	}
 	fflush(stdout);
 }
 

@@ -27,11 +27,21 @@ static const struct stage stages[] = {
 #define N_STAGES ((int)(sizeof(stages) / sizeof(stages[0])))
 _Static_assert(sizeof(stages) / sizeof(stages[0]) <= STAGES_MAX, "room for all stages");
 
+static bool is_partial(const struct stage *stage)
+{
+	return !strncmp(stage->text, "partial: ", 9);
+}
+
 const char *stage_status_name(enum stage_status status)
 {
 	static const char *const names[] = { "passed", "failed", "refused", "cut", "left_out" };
 
 	return names[status];
+}
+
+bool stage_is_untested(const struct stage *stage)
+{
+	return stage->status == STAGE_LEFT_OUT && is_partial(stage);
 }
 
 const char *line_text(const cJSON *line, const char *key)
@@ -87,6 +97,19 @@ static void line_say(struct all *all, const cJSON *line)
 	free(text);
 }
 
+static void devices_count(struct all *all, const cJSON *line)
+{
+	const cJSON *gpus = cJSON_GetObjectItem(line, "gpus"), *ports = cJSON_GetObjectItem(line, "ports"), *port;
+
+	if (gpus)
+		all->n_gpus = cJSON_GetArraySize(gpus);
+	cJSON_ArrayForEach(port, ports)
+	{
+		all->n_ports++;
+		all->n_ports_up += cJSON_IsTrue(cJSON_GetObjectItem(port, "active"));
+	}
+}
+
 void all_take(struct all *all, struct stage *stage, cJSON *line)
 {
 	const char *type = line_text(line, "type");
@@ -96,8 +119,8 @@ void all_take(struct all *all, struct stage *stage, cJSON *line)
 		stage->n_faults++;
 		all->n_faults++;
 	}
-	if (!strcmp(type, "begin") && cJSON_GetObjectItem(line, "gpus"))
-		all->n_gpus = cJSON_GetArraySize(cJSON_GetObjectItem(line, "gpus"));
+	if (!strcmp(type, "begin"))
+		devices_count(all, line);
 	if (!strcmp(type, "inventory") && !strncmp(line_text(line, "text"), "firmware ", 9))
 		all->n_nics++;
 	if (!strcmp(type, "refused"))
@@ -155,6 +178,18 @@ static bool is_left_out(const struct all *all, struct stage *stage)
 	return stage->text[0];
 }
 
+/* Adapters without a cable are no reason not to use a host; that they were not tested is said. */
+static void no_cable_take(const struct all *all, struct stage *stage)
+{
+	char why[LIBRARY_WHY];
+
+	if (!stage->nics || stage->status != STAGE_REFUSED || !all->n_ports || all->n_ports_up)
+		return;
+	stage->status = STAGE_LEFT_OUT;
+	snprintf(why, sizeof(why), "partial: %.480s", stage->text);
+	memcpy(stage->text, why, sizeof(why));
+}
+
 static void stages_run(struct all *all)
 {
 	for (int i = 0; i < all->n_stages; i++) {
@@ -166,6 +201,7 @@ static void stages_run(struct all *all)
 				 all->stopped ? "stopped" : "the time was over");
 		} else if (!is_left_out(all, stage)) {
 			stage_run(all, stage);
+			no_cable_take(all, stage);
 		}
 		stage_say(all, stage);
 	}
@@ -197,7 +233,7 @@ static void partial_say(const struct all *all, char partial[160])
 	int at = 0;
 
 	for (int i = 0; i < all->n_stages && at < 150; i++)
-		if (all->stages[i].status == STAGE_CUT || !strncmp(all->stages[i].text, "partial", 7))
+		if (all->stages[i].status == STAGE_CUT || is_partial(&all->stages[i]))
 			at += snprintf(partial + at, 160 - at, "%s%s", at ? ", " : "not all of ", all->stages[i].name);
 	if (all->options->all.quick && at < 150)
 		snprintf(partial + at, 160 - at, "%s--quick: few types, sizes and patterns", at ? "; " : "");

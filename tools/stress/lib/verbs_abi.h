@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VERBS_PORT_DOWN = 1, VERBS_PORT_ACTIVE = 4 };
+enum { VERBS_PORT_DOWN = 1, VERBS_PORT_INIT = 2, VERBS_PORT_ACTIVE = 4 };
+enum { VERBS_PHYS_POLLING = 2, VERBS_PHYS_LINK_UP = 5 };
 enum { VERBS_LINK_INFINIBAND = 1, VERBS_LINK_ETHERNET = 2 };
 enum { VERBS_QP_RC = 2 };
 enum { VERBS_QPS_INIT = 1, VERBS_QPS_RTR = 2, VERBS_QPS_RTS = 3 };

@@ -160,7 +160,7 @@ struct rule {
 
 static const struct rule rules[] = {
 	{ bad_data, FAULT_CORRUPT, data_say, "data are wrong over each of its links" },
-	{ bad_link, FAULT_LINK, link_say, "none of its links to other ports works" },
+	{ bad_link, FAULT_DEAD, link_say, "none of its links to other ports works" },
 	{ bad_loss, FAULT_LOSS, loss_say, "packets are lost over each of its links" },
 	{ bad_bandwidth, FAULT_SLOW, rate_say, "each of its links is slow" },
 	{ bad_rate, FAULT_SLOW, rate_say, "the message rate of each of its links is low" },

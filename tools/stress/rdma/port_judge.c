@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * port_judge.c - ports by comparison with those of their kind: one that is down where most are up, and settings that
- * differ. A host has ports with no cable; so a port that is down is no fault by itself, unless it was named.
+ * differ. A host has ports with no cable; so a port that is down is no fault by itself, unless it was named, or shows
+ * that it has a cable.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,10 +28,11 @@ static const char *state_name(int state)
 
 static const char *state_remedy(const struct rdma_port *p)
 {
-	if (p->state == 2 && p->link_layer == VERBS_LINK_INFINIBAND)
+	if (p->state == VERBS_PORT_INIT && p->link_layer == VERBS_LINK_INFINIBAND)
 		return "the link is up, but no subnet manager has set it up: does opensm run?";
-	return p->phys_state == 2 ? "it sees no other end: look at cable and switch port"
-				  : "look at cable, transceiver, switch port, and at its netdev (ip link)";
+	return p->phys_state == VERBS_PHYS_POLLING
+		       ? "it sees no other end: look at cable and switch port"
+		       : "look at cable, transceiver, switch port, and at its netdev (ip link)";
 }
 
 /* How many of its kind there are besides it, and are up. */
@@ -44,18 +46,35 @@ static void kind_count(const struct rdma_run *run, int i, int *others, int *up)
 		}
 }
 
+/* By what a port that is not up should be; false: by nothing. */
+static bool should_be_up(const struct rdma_run *run, const struct rdma_port *p, int others, int up, char text[96])
+{
+	const char *devices = run->options->rdma.devices;
+	bool is_named = devices && *devices != '^', is_odd = 2 * up > others + 1;
+
+	if (is_odd || (is_named && others))
+		snprintf(text, 96, "%d of %d others of its kind are up", up, others);
+	else if (is_named)
+		snprintf(text, 96, "--devices names it");
+	else if (p->phys_state == VERBS_PHYS_LINK_UP)
+		snprintf(text, 96, "its cable is in: the physical link is up");
+	else if (p->has_heard)
+		snprintf(text, 96, "it was up before: it has received data since its driver was loaded");
+	else
+		return false;
+	return true;
+}
+
 static void down_judge(struct rdma_run *run, int i)
 {
 	const struct rdma_port *p = port_at(run, i);
-	const char *devices = run->options->rdma.devices;
-	bool named = devices && *devices != '^';
-	char name[160];
+	char name[160], reason[96];
 	int others, up;
 
 	kind_count(run, i, &others, &up);
-	if (named || 2 * up > others + 1)
-		rdma_fault(run, FAULT_PORT, i, "it is %s, %d of %d others of its kind are up: %s", state_name(p->state),
-			   up, others, state_remedy(p));
+	if (should_be_up(run, p, others, up, reason))
+		rdma_fault(run, FAULT_PORT, i, "it is %s, %s: %s; or leave it out (--devices ^%s)",
+			   state_name(p->state), reason, state_remedy(p), p->device);
 	else
 		rdma_note(run,
 			  "%s is %s and not tested (%d of %d others of its kind are up); name it with --devices if "

@@ -33,6 +33,7 @@ struct rdma_run {
 	bool is_usable[RDMA_PORTS_MAX];   /* the port is up */
 	bool is_measured[RDMA_PORTS_MAX]; /* anything was measured over it */
 	int names[RDMA_PORTS_MAX];        /* the rail of a port: shape_port.name */
+	int networks[RDMA_PORTS_MAX];     /* shape_port.network */
 	struct rdma_measured *measured;
 	int n_measured, room;
 	struct fault faults[RDMA_FAULTS_MAX]; /* .gpu: the port, -1: of no single one; .to: as there */

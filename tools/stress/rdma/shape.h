@@ -10,7 +10,8 @@
 struct shape_port {
 	int index; /* of the fleet */
 	int host;
-	int name; /* the same number for ports of one name ("mlx5_0:1") on all hosts: a rail */
+	int name;    /* the same number for ports of one name ("mlx5_0:1") on all hosts: a rail */
+	int network; /* the same number for ports that need no router between them */
 };
 
 struct shape_link {

@@ -87,7 +87,8 @@ static int usable_ports(const struct rdma_run *run, struct shape_port *ports)
 
 	for (int i = 0; i < run->fleet.n_ports; i++)
 		if (run->is_usable[i])
-			ports[n++] = (struct shape_port){ i, run->fleet.ports[i].port.host, run->names[i] };
+			ports[n++] = (struct shape_port){ i, run->fleet.ports[i].port.host, run->names[i],
+							  run->networks[i] };
 	return n;
 }
 
@@ -153,6 +154,27 @@ static void round_run(struct rdma_run *run, enum rdma_shape shape, const struct 
 	}
 }
 
+/* Inside a host there is no link between separate networks: rails that meet in routers, or nowhere. */
+static void networks_note(struct rdma_run *run)
+{
+	char text[120] = "";
+	int n = 0, at = 0;
+
+	for (int i = 0; i < run->fleet.n_ports; i++) {
+		if (!run->is_usable[i] || run->networks[i] != i)
+			continue;
+		if (at < (int)sizeof(text) - 1)
+			at += snprintf(text + at, sizeof(text) - at, "%s%s", n ? ", " : "",
+				       run->fleet.ports[i].port.network);
+		n++;
+	}
+	if (n > 1)
+		rdma_note(run,
+			  "nic-to-nic: the ports are on %d networks (%s), and links between these are not tried; "
+			  "--shapes mesh tries them",
+			  n, text);
+}
+
 static void shape_run(struct rdma_run *run, enum rdma_shape shape, uint64_t *seed)
 {
 	static struct shape_port ports[RDMA_PORTS_MAX];
@@ -162,12 +184,31 @@ static void shape_run(struct rdma_run *run, enum rdma_shape shape, uint64_t *see
 	for (int round = 0; (n = shape_round(shape, ports, n_ports, round, links)) && !stopped(run); round++)
 		if (n > 0)
 			round_run(run, shape, links, n, seed);
+	if (shape == SHAPE_NIC_TO_NIC && run->fleet.n_hosts == 1)
+		networks_note(run);
 	if (run->n_measured == before && !stopped(run) && !run->n_faults)
 		rdma_note(run, "%s: no link of that shape: %d port%s up on %d host%s", rdma_shape_names[shape], n_ports,
 			  n_ports == 1 ? " is" : "s are", run->fleet.n_hosts, run->fleet.n_hosts == 1 ? "" : "s");
 }
 
 /* --- the whole --- */
+
+/* The first usable port on the network of each; where one's is not known, all count as one. */
+static void networks_find(struct rdma_run *run)
+{
+	const struct fleet_port *ports = run->fleet.ports;
+	bool known = true;
+
+	for (int i = 0; i < run->fleet.n_ports; i++)
+		known &= !run->is_usable[i] || *ports[i].port.network;
+	for (int i = 0; i < run->fleet.n_ports && known; i++) {
+		int j = 0;
+
+		while (j < i && !(run->is_usable[j] && !strcmp(ports[j].port.network, ports[i].port.network)))
+			j++;
+		run->networks[i] = j;
+	}
+}
 
 static void ports_prepare(struct rdma_run *run)
 {
@@ -181,6 +222,7 @@ static void ports_prepare(struct rdma_run *run)
 			j++;
 		run->names[i] = j;
 	}
+	networks_find(run);
 	for (int i = 0; i < run->fleet.n_hosts; i++) {
 		const struct wire_host *h = &run->fleet.hosts[i].hello;
 
@@ -199,15 +241,34 @@ static bool any_done(const struct rdma_run *run)
 	return false;
 }
 
+static void none_up_say(const struct rdma_run *run, char why[LIBRARY_WHY])
+{
+	char name[160];
+	int at = snprintf(why, LIBRARY_WHY, "no RDMA port is up (");
+
+	for (int i = 0; i < run->fleet.n_ports && at < LIBRARY_WHY / 2; i++)
+		at += snprintf(why + at, LIBRARY_WHY - at, "%s%.100s", i ? ", " : "",
+			       rdma_port_name(run, i, name, sizeof(name)));
+	snprintf(why + at, LIBRARY_WHY - at,
+		 "), and none shows that it has a cable: name with --devices those that should be up");
+}
+
 static int status_of(struct rdma_run *run, char why[LIBRARY_WHY])
 {
+	int n_up = 0;
+
 	if (run->n_faults)
 		return STRESS_FAILED;
 	if (any_done(run) && !*run->partial)
 		return STRESS_PASSED;
-	snprintf(why, LIBRARY_WHY, "%s",
-		 *run->partial ? "stopped before everything had its turn: no verdict"
-			       : "nothing could be measured: the notes above say why");
+	for (int i = 0; i < run->fleet.n_ports; i++)
+		n_up += run->is_usable[i];
+	if (!n_up)
+		none_up_say(run, why);
+	else
+		snprintf(why, LIBRARY_WHY, "%s",
+			 *run->partial ? "stopped before everything had its turn: no verdict"
+				       : "nothing could be measured: the notes above say why");
 	return STRESS_IMPOSSIBLE;
 }
 

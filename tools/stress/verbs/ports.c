@@ -3,6 +3,8 @@
  * ports.c - what is known of a port: its state, MTU and GIDs by verbs; speed, GID types and memory node by sysfs.
  */
 #include <errno.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +83,76 @@ static void gid_choose(struct rdma_host *host, struct verbs_device_context *cont
 	}
 }
 
+/* Leading ones of a mask. */
+static int mask_bits(const uint8_t *mask, int bytes)
+{
+	int n = 0;
+
+	while (n < 8 * bytes && mask[n / 8] >> (7 - n % 8) & 1)
+		n++;
+	return n;
+}
+
+/* The bytes of an address of IPv4 or 6; NULL: it is of neither. */
+static const uint8_t *address_bytes(const struct sockaddr *a, int *n)
+{
+	bool is_4 = a && a->sa_family == AF_INET, is_6 = a && a->sa_family == AF_INET6;
+
+	*n = is_4 ? 4 : 16;
+	return is_4   ? (const uint8_t *)&((const struct sockaddr_in *)a)->sin_addr
+	       : is_6 ? ((const struct sockaddr_in6 *)a)->sin6_addr.s6_addr
+		      : NULL;
+}
+
+static void network_text(const uint8_t *raw, int bytes, int bits, char text[64])
+{
+	union verbs_gid gid = { .raw = { [10] = bytes == 4 ? 0xff : 0, [11] = bytes == 4 ? 0xff : 0 } };
+	char address[40];
+
+	for (int i = 0; i < bits; i++)
+		gid.raw[16 - bytes + i / 8] |= raw[i / 8] & 0x80 >> i % 8;
+	gid_text(&gid, address);
+	snprintf(text, 64, "%s/%d", address, bits);
+}
+
+/* Of Ethernet the network of the netdev's address that the GID is of; of InfiniBand its subnet. */
+static void network_find(struct rdma_port *p)
+{
+	struct ifaddrs *all = NULL;
+
+	if (p->link_layer == VERBS_LINK_INFINIBAND && *p->gid)
+		snprintf(p->network, sizeof(p->network), "subnet %.19s", p->gid);
+	if (p->link_layer != VERBS_LINK_ETHERNET || !*p->netdev || getifaddrs(&all))
+		return;
+	for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
+		const uint8_t *raw, *mask;
+		union verbs_gid gid = { .raw = { [10] = 0xff, [11] = 0xff } };
+		char text[40];
+		int n;
+
+		raw = address_bytes(a->ifa_addr, &n);
+		if (!raw || strcmp(a->ifa_name, p->netdev) || !(mask = address_bytes(a->ifa_netmask, &n)))
+			continue;
+		memcpy(gid.raw + 16 - n, raw, n);
+		gid_text(&gid, text);
+		if (!strcmp(text, p->gid))
+			network_text(raw, n, mask_bits(mask, n), p->network);
+	}
+	freeifaddrs(all);
+}
+
+static bool heard(const struct rdma_port *p)
+{
+	uint64_t counters[PORT_COUNTERS];
+	static const int of[] = { PORT_RECEIVED_PACKETS, PORT_RECEIVED_BYTES };
+	bool any = false;
+
+	counters_read(p->device, p->number, p->netdev, counters);
+	for (int i = 0; i < 2; i++)
+		any |= counters[of[i]] && counters[of[i]] != PORT_NOT_COUNTED;
+	return any;
+}
+
 static bool is_soft(const struct rdma_port *p)
 {
 	char path[512];
@@ -114,5 +186,7 @@ int port_read(struct rdma_host *host, struct verbs_device_context *context, stru
 	p->gbits = p->soft ? 0 : strtod(p->speed, NULL);
 	p->node = line_read(p, text, sizeof(text), "device/numa_node", 0) ? atoi(text) : -1;
 	gid_choose(host, context, p, port.gid_tbl_len);
+	network_find(p);
+	p->has_heard = heard(p);
 	return 0;
 }

@@ -45,9 +45,11 @@ struct rdma_port {
 	int32_t node;                          /* of memory, -1: unknown */
 	int32_t soft;                          /* no hardware behind it: its rates are the CPU's */
 	int32_t reads;                         /* outstanding ones at most */
+	int32_t has_heard;                     /* it has received something since its driver was loaded */
 	uint32_t vendor, part;
 	double gbits; /* of the link; 0: unknown */
 	char device[64], netdev[16], speed[48], gid_type[24], gid[40], firmware[64];
+	char network[64]; /* what needs no router: "10.0.1.0/24", "subnet fe80:0000:0000:0000"; "": unknown */
 };
 
 /* Where a buffer is. */

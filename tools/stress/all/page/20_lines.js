@@ -6,8 +6,11 @@ const ended = () => of("end", "all")[0] || {};
 const host = () => (data.lines[0] || {}).host || "";
 const faultsOf = () => of("fault");
 
-function subjectText(s) {
+// `to`: of a link between two RDMA ports the other one.
+function subjectText(s, to) {
   if (!s) return "";
+  const name = (p) => (to.host === s.host ? "" : p.host + "/") + `${p.device}:${p.port}`;
+  if (to) return `link ${name(s)} to ${name(to)}`;
   if (s.gpus) return `link GPU ${s.gpus[0]} to GPU ${s.gpus[1]}`;
   if (s.type === "gpu") return `GPU ${s.gpu}`;
   if (s.type === "rank") return `rank ${s.rank} (${s.host}, GPU ${s.gpu})`;

@@ -11,8 +11,8 @@ function head() {
 function firstWords() {
   const faults = faultsOf(), worst = faults.find((f) => f.severity === "critical") || faults[0];
   if (worst) {
-    const more = new Set(faults.map((f) => subjectText(f.subject))).size - 1;
-    return [`${subjectText(worst.subject)}: ${worst.kind.replace("_", " ")}` +
+    const more = new Set(faults.map((f) => subjectText(f.subject, f.to))).size - 1;
+    return [`${subjectText(worst.subject, worst.to)}: ${worst.kind.replace("_", " ")}` +
       (more ? `; ${more} more devices or links` : ""),
     worst.summary, worst.remedy];
   }
@@ -41,7 +41,7 @@ function verdict() {
 function grouped() {
   const by = new Map();
   for (const f of faultsOf()) {
-    const key = subjectText(f.subject) + "/" + f.kind;
+    const key = subjectText(f.subject, f.to) + "/" + f.kind;
     by.set(key, { first: (by.get(key) || { first: f }).first, n: (by.get(key) || { n: 0 }).n + 1 });
   }
   return [...by.values()];
@@ -51,7 +51,7 @@ function fault({ first: f, n }) {
   const row = f.rule && !f.summary.includes(f.rule) &&
     el("span", {}, `${number(f.value)} ${f.unit}, ${bounded(f)}: ${f.rule}`);
   return el("div", { class: "finding" },
-    el("div", {}, el("span", { class: "pill " + f.severity }, f.severity), " ", el("b", {}, subjectText(f.subject)),
+    el("div", {}, el("span", { class: "pill " + f.severity }, f.severity), " ", el("b", {}, subjectText(f.subject, f.to)),
       ` ${f.kind}`, el("span", { class: "when" }, `stress ${f.test}, ${f.time.slice(11, 19)} UTC` +
         (n > 1 ? `, and ${n - 1} more of this kind` : ""))),
     el("p", { class: "sentence" }, f.summary), row && el("p", { class: "do" }, el("b", {}, "Held to: "), row),
