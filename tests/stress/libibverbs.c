@@ -10,6 +10,8 @@
  *   SIM_VERBS_DEAD=1             what it sends or is sent does not arrive
  *   SIM_VERBS_DEAD_LINK=0:1      the same between these two
  *   SIM_VERBS_SMALL=0:1          the same, of packets of more than 256 bytes
+ *   SIM_VERBS_LOSE=1:500         it is gone after as many messages that it sends
+ *   SIM_VERBS_MUTE=1:3           its port does not answer the third and later questions
  *   SIM_VERBS_FLIP=1[:read]      a bit of each 40th message that it receives is wrong
  *   SIM_VERBS_SLOW=1:20          its messages take 20 us more
  *   SIM_VERBS_LOSS=1             each 10th message is counted as out of sequence
@@ -80,7 +82,8 @@ struct sim_context {
 
 static struct shared_qp *qps;
 static char names[DEVICES][16];
-static _Atomic uint64_t messages;
+static _Atomic uint64_t messages, sent_by_lost;
+static _Atomic int port_queries;
 
 static _Thread_local uint64_t own_clock_ns; /* 0: the thread has sent nothing yet */
 
@@ -143,6 +146,11 @@ static void shared_open(void)
 		abort();
 }
 
+static bool is_gone(int device)
+{
+	return number_of("SIM_VERBS_LOSE", -1) == device && sent_by_lost >= (uint64_t)second_of("SIM_VERBS_LOSE");
+}
+
 /* --- devices --- */
 
 void **ibv_get_device_list(int *n)
@@ -201,7 +209,8 @@ int ibv_close_device(struct verbs_device_context *context)
 
 int ibv_query_device(struct verbs_device_context *context, struct verbs_device_attr *attr)
 {
-	(void)context;
+	if (is_gone(device_of(context)))
+		return EIO;
 	*attr = (struct verbs_device_attr){ .vendor_id = 0x2c9,
 					    .vendor_part_id = 4129,
 					    .max_qp_rd_atom = 16,
@@ -218,6 +227,9 @@ int ibv_query_port(struct verbs_device_context *context, uint8_t port, struct ve
 	bool is_down = is_listed("SIM_VERBS_DOWN", device), is_ib = getenv("SIM_VERBS_SUBNET");
 
 	(void)port;
+	if (is_gone(device) ||
+	    (number_of("SIM_VERBS_MUTE", -1) == device && ++port_queries >= second_of("SIM_VERBS_MUTE")))
+		return EIO;
 	*attr = (struct verbs_port_attr){ .state = is_down ? VERBS_PORT_DOWN : VERBS_PORT_ACTIVE,
 					  .phys_state = is_down ? number_of("SIM_VERBS_PHYS", 2) : 5,
 					  .gid_tbl_len = 4,
@@ -347,7 +359,7 @@ static bool is_lost(const struct shared_qp *own, uint32_t bytes)
 {
 	int a = own->device, b = qps[own->other].device, dead = number_of("SIM_VERBS_DEAD", -1);
 
-	return is_far(own) && (a == dead || b == dead || is_between("SIM_VERBS_DEAD_LINK", a, b) ||
+	return is_far(own) && (a == dead || b == dead || is_gone(b) || is_between("SIM_VERBS_DEAD_LINK", a, b) ||
 			       (is_between("SIM_VERBS_SMALL", a, b) && own->mtu > 256 && bytes > 256));
 }
 
@@ -463,6 +475,9 @@ static int post_send(void *qp, void *post, void **bad)
 	int status = VERBS_WC_SUCCESS;
 
 	(void)bad;
+	sent_by_lost += number_of("SIM_VERBS_LOSE", -1) == own->device;
+	if (is_gone(own->device))
+		return EIO;
 	if (number_of("SIM_VERBS_HANG", -1) == own->device && is_far(own))
 		return 0;
 	if (is_lost(own, wr->sg_list->length) || !carry(own, wr))

@@ -69,6 +69,8 @@ def faults():
             ("a network of small packets", dict(SMALL=f"{bad}:{other}"), ONE + LINKS, both, "dead_link",
              "packets of 4096 bytes do not get through and those of 256 do"),
             ("a slow port", dict(SLOW=f"{bad}:200"), all_measures, dev, "slow", "each of its links"),
+            ("lost in the middle", dict(LOSE=f"{bad}:700"), ONE + LINKS, dev, "port", "does not answer any more"),
+            ("gone behind the last link", dict(MUTE=f"{bad}:3"), ONE + LINKS, dev, "port", "does not answer any more"),
             ("lost packets", dict(LOSS=bad), ONE + LINKS, dev, "packet_loss", "over each of its links"),
             ("a port that is down", dict(DOWN=bad), ONE + LINKS, dev, "port", "it is DOWN, 3 of 3"),
             ("another MTU", dict(MTU=f"{bad}:1024"), ONE + LINKS, dev, "port", "active MTU 1024, of 3 of 4")):
@@ -287,7 +289,7 @@ def host_dies():
         v = Verbs(1, shared=shared)
         v.env.update(RANK=str(rank), WORLD_SIZE="3", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                      NCCL_HOSTID=f"node{rank}")
-        ps.append(subprocess.Popen(v.argv("--json", *LINKS, "--time", "0.02", "--iterations", "2000"),
+        ps.append(subprocess.Popen(v.argv("--json", *LINKS, "--time", "0.002", "--iterations", "200"),
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=v.env))
     while '"port_case"' not in ps[0].stdout.readline():
         pass
@@ -296,7 +298,9 @@ def host_dies():
     by = by_type(out)
     said = [(f["subject"]["host"], f["summary"][:90]) for f in by.get("fault", [])]
     print(f"a host dies: exit {ps[0].returncode}, {said}")
-    job.check(ps[0].returncode == 1 and any("node1" in f["summary"] for f in by["fault"]), f"{by.get('fault')} {err}")
+    job.check(ps[0].returncode == 1 and [host for host, _ in said] == ["node1"], f"{by.get('fault')} {err}")
+    later = {(c["from"]["host"], c["to"]["host"]) for c in by["port_case"] if c["status"] == "done"}
+    job.check(("node2", "node0") in later, f"the links of the others were not tested: {later}")
     job.check(ps[2].wait(60) == 1, "the other host's exit status")
 
 

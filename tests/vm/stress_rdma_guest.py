@@ -119,54 +119,48 @@ def healthy():
         sys.exit("healthy: it does not pass")
 
 
-def loss():
-    hosts.netem(2, "loss 5%")
-    named("loss", "packet_loss", "rxe2", "packets are lost over each of its links")
-    hosts.heal(2)
-
-
-def cap():
+def cap(on):
     for end in "vb":
-        hosts.sh(f"tc qdisc replace dev {end}1 root tbf rate 2mbit burst 32kb limit 3mb")
-    named("cap", "slow", "rxe1", "each of its links is slow")
-    for end in "vb":
-        hosts.sh(f"tc qdisc del dev {end}1 root")
+        hosts.sh(f"tc qdisc replace dev {end}1 root tbf rate 2mbit burst 32kb limit 3mb" if on else
+                 f"tc qdisc del dev {end}1 root")
 
 
-def mtu():
-    hosts.sh("ip link set v3 mtu 700")
-    named("mtu", "port", "rxe3", "active MTU 512, of 3 of 4")
-    hosts.sh("ip link set v3 mtu 1500")
-
-
-def dead():
-    hosts.down(0)
-    named("dead", "port", "rxe0", "it is DOWN, 3 of 3 others")
+def up_again():
     hosts.up(0)
     hosts.wait_active(0)
 
 
-def small():
-    """The port's MTU is what it was, and a part of the way between has less."""
-    hosts.sh("ip link set b2 mtu 700")
-    named("small", "dead_link", "rxe2", "the MTU of the network between them is smaller")
-    hosts.sh("ip link set b2 mtu 1500")
+def move(to, away):
+    """The address of the last port."""
+    hosts.sh(f"ip address replace {to}4/24 dev v3 && ip address delete {away}4/24 dev v3")
+    hosts.routes(3) if to == hosts.PREFIX else time.sleep(1)
 
 
 def apart():
     """A port on a network of its own, with a working wire to the others: no link to it is tried, and that is said."""
-    hosts.sh(f"ip address replace 10.9.9.4/24 dev v3 && ip address delete {hosts.PREFIX}4/24 dev v3")
-    time.sleep(1)
     status, faults, by = run("apart", *SOME)
     ports = {c[end]["device"] for c in by["port_case"] for end in ("from", "to")}
     if status or faults or ports != {"rxe0", "rxe1", "rxe2"} or "on 2 networks (10.9.0.0/24, 10.9.9.0/24)" not in \
             str(by["end"][0]["notes"]):
         sys.exit(f"apart: not said so: {ports} {by['end']}")
-    hosts.sh(f"ip address replace {hosts.PREFIX}4/24 dev v3 && ip address delete 10.9.9.4/24 dev v3")
-    hosts.routes(3)
 
 
-CASES = {"healthy": healthy, "loss": loss, "cap": cap, "mtu": mtu, "dead": dead, "small": small, "apart": apart}
+# what makes the network bad, what is then said, what makes it good again; `small`: the port's own MTU is what it was
+CASES = {
+    "healthy": (lambda: None, healthy, lambda: None),
+    "loss": (lambda: hosts.netem(2, "loss 5%"),
+             lambda: named("loss", "packet_loss", "rxe2", "packets are lost over each of its links"),
+             lambda: hosts.heal(2)),
+    "cap": (lambda: cap(True), lambda: named("cap", "slow", "rxe1", "each of its links is slow"), lambda: cap(False)),
+    "mtu": (lambda: hosts.sh("ip link set v3 mtu 700"),
+            lambda: named("mtu", "port", "rxe3", "active MTU 512, of 3 of 4"),
+            lambda: hosts.sh("ip link set v3 mtu 1500")),
+    "dead": (lambda: hosts.down(0), lambda: named("dead", "port", "rxe0", "it is DOWN, 3 of 3 others"), up_again),
+    "small": (lambda: hosts.sh("ip link set b2 mtu 700"),
+              lambda: named("small", "dead_link", "rxe2", "the MTU of the network between them is smaller"),
+              lambda: hosts.sh("ip link set b2 mtu 1500")),
+    "apart": (lambda: move("10.9.9.", hosts.PREFIX), apart, lambda: move(hosts.PREFIX, "10.9.9.")),
+}
 
 
 def main():
@@ -175,10 +169,17 @@ def main():
     with open("/proc/sys/net/core/netdev_max_backlog", "w") as f:
         f.write("100000")
     hosts.begin(PORTS)
+    failed = []
     for case in sys.argv[1:]:
-        CASES[case]()
-    print("stress_rdma_guest: passed", flush=True)
-    return 0
+        worsen, check, heal = CASES[case]
+        worsen()
+        try:
+            check()
+        except SystemExit as why:
+            failed.append(str(why))
+        heal()
+    print("\n".join(failed) or "stress_rdma_guest: passed", flush=True)
+    return len(failed)
 
 
 sys.exit(main())

@@ -206,18 +206,25 @@ static bool explained(const struct rdma_run *run, const struct rule *rule, const
 	return rule->kind == FAULT_SLOW && link_bad(run, m->from, m->to, bad_loss);
 }
 
+/* It was up, and does not answer at the end: its links are dead for that. */
+static bool is_gone(const struct rdma_run *run, int port)
+{
+	return run->is_usable[port] && !run->fleet.ports[port].end.state;
+}
+
 static void rule_apply(struct rdma_run *run, const struct rule *rule)
 {
 	bool whole[RDMA_PORTS_MAX];
 
 	for (int i = 0; i < run->fleet.n_ports; i++) {
-		whole[i] = port_bad(run, i, rule->is);
+		whole[i] = !(rule->is == bad_link && is_gone(run, i)) && port_bad(run, i, rule->is);
 		if (whole[i] && !(rule->kind == FAULT_SLOW && port_bad(run, i, bad_loss)))
 			port_fault(run, rule, i);
 	}
 	for (int i = 0; i < run->n_measured; i++) {
 		const struct rdma_measured *m = &run->measured[i];
-		bool of_port = m->from != m->to && (whole[m->from] || whole[m->to]);
+		bool of_port = (m->from != m->to && (whole[m->from] || whole[m->to])) ||
+			       (rule->is == bad_link && (is_gone(run, m->from) || is_gone(run, m->to)));
 
 		if (rule->is(m) && !of_port && !said_before(run, rule, i) && !explained(run, rule, m))
 			link_fault(run, rule, i);
@@ -233,6 +240,10 @@ static void counters_judge(struct rdma_run *run, int i)
 	char text[200], name[160];
 
 	counters_since(p->begin.counters, p->end.counters, rose);
+	if (is_gone(run, i))
+		rdma_fault(run, FAULT_PORT, i,
+			   p->lost ? "its process or its host does not answer any more: log in there, and look"
+				   : "it does not answer any more: look at the kernel log (dmesg), then reset it");
 	if (run->is_usable[i] && p->end.state && p->end.state != VERBS_PORT_ACTIVE)
 		rdma_fault(run, FAULT_PORT, i, "it went down in the middle of the test: look at cable and switch port");
 	if (counters_sum(rose, COUNTER_HARD) && !port_first(run, i, bad_link))
