@@ -3,6 +3,7 @@
 kernels are done in C (SIM_CUDA_COMPUTE), so small matrices and little memory."""
 import json
 import os
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -68,6 +69,16 @@ class Gpus:
         for line in map(json.loads, p.stdout.splitlines()):
             by.setdefault(line["type"], []).append(line)
         return p.returncode, by, p.stderr
+
+
+def without(*missing):
+    """The stand-ins without some of them."""
+    d = tempfile.mkdtemp(prefix="ranktrace-stress-")
+    job.dirs.append(d)
+    for name in ("libcuda.so.1", "libcublasLt.so.13", "libnvidia-ml.so.1", "libnccl.so.2"):
+        if name not in missing:
+            shutil.copy(f"{SIM}/{name}", d)
+    return {"LD_LIBRARY_PATH": d, "RANKTRACE_NVML": f"{d}/libnvidia-ml.so.1"}
 
 
 QUICK = ["all", "--quick", "--size", "64", "--memory", "10", "--bytes", "1M", "--time", "1.5"]

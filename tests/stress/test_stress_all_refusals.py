@@ -10,7 +10,7 @@ import time
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [f"{here}/../aid", f"{here}/../replay"]
 import job
-from stress import LOST, QUICK, Gpus, expect, stress
+from stress import LOST, QUICK, Gpus, expect, stress, without
 from test_stress_schema import lines_check
 
 
@@ -21,6 +21,8 @@ def not_possible():
     expect("busy", p, 3, "gpu: GPU 1 is in use", str(os.getpid()))
     job.check("passed" not in p.stdout + p.stderr, "a busy GPU says passed")
     expect("no GPU", stress(Gpus(2, SIM_CUDA_FAIL="cuInit:error=100"), *QUICK), 3, "no GPU", "CUDA_VISIBLE_DEVICES")
+    expect("no driver", stress(Gpus(2, **without("libcuda.so.1")), *QUICK), 3, "libcuda.so.1", "install NVIDIA's")
+    expect("out of memory", stress(Gpus(1, SIM_GPU_MIB=60), *QUICK), 3, "out of memory", "not possible here")
     g = Gpus(2)
     g.fault(0, LOST)
     expect("lost before", stress(g, *QUICK), 1, "GPU 0", "lost: ")

@@ -12,7 +12,7 @@ import time
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 from net_hosts import Hosts
-from stress import Gpus
+from stress import Gpus, without
 
 draw, _ = job.seed()
 RANKTRACE = os.path.abspath(job.RANKTRACE)
@@ -220,7 +220,8 @@ def refused():
     for what, code, n, args, env, words in (
             ("one GPU", 3, 1, [], {}, ["no other GPU to communicate with"]),
             ("no library", 3, 2, ["--nccl", "/nowhere/libnccl.so"], {}, ["/nowhere/libnccl.so", "--nccl"]),
-            ("no driver", 3, 2, [], dict(SIM_CUDA_FAIL="cuInit:error=100"), ["no GPU"]),
+            ("no GPU", 3, 2, [], dict(SIM_CUDA_FAIL="cuInit:error=100"), ["no GPU"]),
+            ("no driver", 3, 2, [], without("libcuda.so.1"), ["libcuda.so.1", "install NVIDIA's driver"]),
             ("another major version", 3, 2, [], dict(SIM_NCCL_VERSION="30100"), ["version 30100", "--nccl"]),
             ("an old driver", 3, 2, [], dict(SIM_CUDA_DRIVER_VERSION="10010"), ["440.33"]),
             ("a GPU that is not there", 2, 2, ["--gpus", "2"], {}, ["this host has 2"]),

@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
-from stress import Gpus
+from stress import Gpus, without
 
 draw, _ = job.seed()
 RANKTRACE = os.path.abspath(job.RANKTRACE)
@@ -114,7 +114,9 @@ def baseline():
 
 def refused():
     for what, code, n, env, args, words in (("one GPU", 3, 1, {}, [], "at least two"),
-                                            ("no driver", 3, 2, dict(SIM_CUDA_FAIL="cuInit:error=100"), [], "no GPU"),
+                                            ("no GPU", 3, 2, dict(SIM_CUDA_FAIL="cuInit:error=100"), [], "no GPU"),
+                                            ("no driver", 3, 2, without("libcuda.so.1"), [],
+                                             "libcuda.so.1"),
                                             ("no memory", 3, 2, {}, ["--bytes", "512M"], "smaller --bytes"),
                                             ("an old driver", 3, 2, dict(SIM_CUDA_DRIVER_VERSION="10010"), [],
                                              "440.33"),

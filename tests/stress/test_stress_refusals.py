@@ -5,16 +5,14 @@ import json
 import os
 import pty
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
-from stress import LOST, SIM, Gpus
+from stress import LOST, SIM, Gpus, without
 
 ONE = ["--only", "bf16", "--time", "0.5"]
 
@@ -25,16 +23,6 @@ def expect(what, p, code, *words):
     job.check(p.returncode == code, f"{what}: exit {p.returncode}, not {code}: {text}{p.stdout}")
     for word in words:
         job.check(word in text, f"{what}: '{word}' is not in the message: {text}")
-
-
-def without(*missing):
-    """The stand-ins without some of them."""
-    d = tempfile.mkdtemp(prefix="ranktrace-stress-")
-    job.dirs.append(d)
-    for name in ("libcuda.so.1", "libcublasLt.so.13", "libnvidia-ml.so.1"):
-        if name not in missing:
-            shutil.copy(f"{SIM}/{name}", d)
-    return {"LD_LIBRARY_PATH": d, "RANKTRACE_NVML": f"{d}/libnvidia-ml.so.1"}
 
 
 def libraries():
