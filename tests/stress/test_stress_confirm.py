@@ -3,6 +3,7 @@
 the GPU that the finding is about, says whether it is so, and refuses what no test would confirm."""
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ sys.path[1:1] = [f"{here}/../aid", f"{here}/../replay"]
 import job
 from stress import Gpus, expect, stress
 from test_stress_schema import lines_check
-from verbs_sim import Verbs
+from verbs_sim import Verbs, library
 
 BRIEF = ["--size", "64", "--memory", "10", "--time", "0.7"]
 
@@ -56,8 +57,30 @@ def of_ports():
     expect("a path of TCP", stress(v, "--confirm", written(v, tcp)), 2, "no test would confirm", "an RDMA port")
 
 
+def of_each_row():
+    """Each kind of finding with a test: --confirm takes it, and its command is one that parses. Here there is nothing
+    to test, which is status 3 and not usage."""
+    g = Gpus(1, SIM_CUDA_FAIL="cuInit:error=100", RANKTRACE_SYSFS=Verbs(0).sys)
+    with open("user/confirm.def", encoding="utf-8") as f:
+        rows = re.findall(r'^CONFIRM\("(\w+)", "(\w+)", (\w+), "(.*)"\)', f.read(), re.M)
+    job.check(len(rows) > 20, f"{rows}")
+    for kind, what, on, command in rows:
+        subject = dict(type="port", device="sim0", port=1) if on == "PORT" else dict(type="gpu", pci="0000:01:00.0")
+        one = dict(finding(what, kind=kind), subject=subject, **{"class": what})
+        p = stress(g, "--confirm", written(g, one), *(["--verbs", library()] if command == "rdma" else []))
+        ran = f"stress {command.split()[0]}: "
+        inventory = command == "inventory"  # needs no GPU that works
+        job.check(p.returncode == (0 if inventory else 3) and (inventory or ran in p.stderr),
+                  f"{kind} {what}: {command}: exit {p.returncode}: {p.stdout}{p.stderr}")
+    print(f"{len(rows)} kinds of findings: each runs its test")
+    with open("tools/stress/faults.def", encoding="utf-8") as f:
+        named = re.findall(r"ranktrace stress ([^;:\"]*)", f.read())
+    job.check(not named, f"remedies of faults that name a command, which nothing parses here: {named}")
+
+
 def main():
     of_a_recording()
+    of_each_row()
     of_ports()
     begin = json.loads(stress(Gpus(3), "gpu", *BRIEF, "--only", "bf16", "--json").stdout.splitlines()[0])
     pci, uuid = begin["gpus"][1]["pci"], begin["gpus"][1]["uuid"]

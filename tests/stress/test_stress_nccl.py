@@ -4,6 +4,7 @@ with the right bandwidths; a wrong element, a hang, a lost GPU, a dead rank and 
 named; what cannot be tested is no pass; nothing is left running."""
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,14 +38,18 @@ def nccl(n, *args, **env):
     return p.returncode, by_type(p.stdout), p.stderr
 
 
-def launched(n, per_host, *args, variables=None, **env):
-    """By torchrun's variables, on hosts of per_host GPUs each: (exit statuses, rank 0's lines, standard errors)"""
+TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+
+
+def launched(n, per_host, *args, launcher=TORCHRUN, **env):
+    """By a launcher's variables, on hosts of per_host GPUs each: (exit statuses, rank 0's lines, standard errors)"""
     g = Gpus(n, **env)
     port = draw.randrange(20000, 30000)
     ps = []
     for rank in range(n):
-        mine = dict(RANK=rank, WORLD_SIZE=n, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=per_host, MASTER_ADDR="127.0.0.1",
-                    MASTER_PORT=port, NCCL_HOSTID=f"node{rank // per_host}", **(variables or {}))
+        mine = dict(zip(launcher, (rank, n, rank, per_host)), NCCL_HOSTID=f"node{rank // per_host}")
+        if launcher == TORCHRUN:
+            mine.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
         ps.append(subprocess.Popen(argv("--json", *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    env=dict(g.env, **{k: str(v) for k, v in mine.items()})))
     outs = [p.communicate(timeout=120) for p in ps]
@@ -171,9 +176,21 @@ def hosts():
     statuses, by, _ = launched(8, 2, *ONE, "--split", "inside", **slow)
     expect("a slow host", statuses[0], by, 1, [None], "slow")
     job.check(all("host node2:" in f["summary"] for f in by["fault"]) and statuses == [1] * 8, f"{by['fault']}")
-    statuses, by, _ = launched(8, 2, *ONE, "--split", "rails", variables={}, **slow)
+    statuses, by, _ = launched(8, 2, *ONE, "--split", "rails", **slow)
     expect("two rails, one of them slow", statuses[0], by, 1, [None], "slow")
     job.check("rail 1" in by["fault"][0]["summary"], f"{by['fault']}")
+
+
+def launchers():
+    """Each row of the table of launchers, as it starts two hosts of two ranks; and one rank of it that is missing."""
+    with open("tools/stress/nccl/launchers.def", encoding="utf-8") as f:
+        rows = re.findall(r'^LAUNCHER\("(.*?)",\s+"(\w+)",\s+"(\w+)",\s+"(\w+)",\s+"(\w+)"\)', f.read(), re.M)
+    job.check(len(rows) >= 4, f"launchers: {rows}")
+    for name, *variables in rows:
+        port = draw.randrange(30000, 32000)
+        statuses, by, errs = launched(4, 2, *ONE, "--host", f"127.0.0.1:{port}", launcher=tuple(variables))
+        expect(name, statuses[0], by, 0)
+        job.check(statuses == [0] * 4 and by["begin"][0]["hosts"] == 2 and len(by["verdict"]) == 4, f"{statuses} {errs}")
 
 
 def bisect():
@@ -261,7 +278,7 @@ def baseline():
     job.check(p.returncode == 1 and "own baseline" in p.stdout, f"slower: {p}")
 
 
-for case in (healthy, wrong, stalled, ended, hosts, bisect, namespaces, refused, baseline):
+for case in (healthy, wrong, stalled, ended, hosts, launchers, bisect, namespaces, refused, baseline):
     T = time.monotonic()
     case()
     print(case.__name__, f"{time.monotonic() - T:.1f} s")

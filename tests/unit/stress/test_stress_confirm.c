@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_stress_confirm.c - the table of tests that confirm a finding: each row is of a finding that there is, and what
+ * to do about that one ends with the whole command.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "finding.h"
+#include "remedy.h"
+#include "tools/stress/stress.h"
+
+enum on { ONE, ALL, PORT };
+static const struct {
+	const char *kind, *what;
+	enum on on;
+	const char *command;
+} rows[] = {
+#define CONFIRM(...) { __VA_ARGS__ },
+#include "confirm.def"
+#undef CONFIRM
+};
+
+/* A finding of that kind and cause, or class of a hang; false: there is none. */
+static bool finding_make(size_t row, struct finding *f)
+{
+	int kind = 0, cause = 0, class = 0;
+
+	while (kind < FINDING_KIND_MAX && strcmp(finding_kind_name(kind), rows[row].kind))
+		kind++;
+	while (cause < CAUSE_MAX && strcmp(cause_name(cause), rows[row].what))
+		cause++;
+	while (class < HANG_CLASS_MAX && strcmp(hang_class_name(class), rows[row].what))
+		class ++;
+	*f = (struct finding){ .kind = kind };
+	if (cause < CAUSE_MAX)
+		f->cause = cause;
+	else
+		f->class = class;
+	f->subject.device = rows[row].on == PORT ? "mlx5_0" : NULL;
+	return kind < FINDING_KIND_MAX && (cause < CAUSE_MAX || class < HANG_CLASS_MAX);
+}
+
+static void test_each_row(void **state)
+{
+	char want[160], remedy[REMEDY_MAX], test[32];
+	struct finding f;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (!finding_make(i, &f))
+			fail_msg("no finding is of kind %s with %s", rows[i].kind, rows[i].what);
+		finding_remedy(&f, remedy, sizeof(remedy));
+		snprintf(want, sizeof(want), "; to confirm it: ranktrace stress %s", rows[i].command);
+		if (!strstr(remedy, want))
+			fail_msg("%s %s: '%s' does not end with '%s'", rows[i].kind, rows[i].what, remedy, want);
+		snprintf(test, sizeof(test), "%.*s", (int)strcspn(rows[i].command, " "), rows[i].command);
+		assert_non_null(stress_find(test));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_row) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
