@@ -60,7 +60,7 @@ def of_ports():
 def of_each_row():
     """Each kind of finding with a test: --confirm takes it, and its command is one that parses. Here there is nothing
     to test, which is status 3 and not usage."""
-    g = Gpus(1, SIM_CUDA_FAIL="cuInit:error=100", RANKTRACE_SYSFS=Verbs(0).sys)
+    g = Gpus(1, SIM_CUDA_FAIL="cuInit:error=100", RANKTRACE_SYSFS=Verbs(0).sys, SIM_VERBS_DEVICES=0)
     with open("user/confirm.def", encoding="utf-8") as f:
         rows = re.findall(r'^CONFIRM\("(\w+)", "(\w+)", (\w+), "(.*)"\)', f.read(), re.M)
     job.check(len(rows) > 20, f"{rows}")

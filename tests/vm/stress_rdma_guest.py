@@ -5,7 +5,8 @@
     stress_rdma_guest.py healthy loss cap mtu dead small apart    on four devices, on a network made bad: who is named
 
 On one CPU a latency is the scheduler's slice, as both ends poll (a read has one that polls): `write-latency` and
-`send-latency` need a guest with two, and that its two run side by side (no VM_ICOUNT).
+`send-latency` need a guest with two that run side by side (no VM_ICOUNT). Of these a busy host takes one away now and
+then: `write-least` compares the shortest round trip of each run, and not its median.
 
 A guest's CPU does all the work of the network: messages of 4 KiB, which soft-RoCE carries without loss of its own. """
 import json
@@ -38,7 +39,7 @@ def lines(*args):
 # --- against perftest ---
 
 def perftest(tool, *args):
-    """The row of numbers that a client prints."""
+    """The row of numbers that a client prints: of a latency size, iterations, least, most, median..."""
     argv = [tool, "-d", "rxe0", "-x", "1", "-F", *args]
     server = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     rdma_guest.until(rdma_guest.listening, f"{tool} does not listen", 60)
@@ -58,15 +59,15 @@ def theirs(operation, measure):
         return perftest(f"ib_{operation}_bw", "-s", "2", "-n", "4000")[4]
     # small messages go inline by default in ours; perftest does not know this device and has to be told
     inline = [] if operation == "read" else ["-I", "64"]
-    return perftest(f"ib_{operation}_lat", "-s", "2", "-n", "500", *inline)[4]
+    return perftest(f"ib_{operation}_lat", "-s", "2", "-n", "500", *inline)[2 if measure == "least" else 4]
 
 
 def ours(operation, measure):
     status, by, err = lines("--devices", "rxe0", "--shapes", "loopback", "--operations", operation, "--measures",
-                            measure, "--bytes", BYTES, "--time", "1", "--iterations", "500")
+                            "latency" if measure == "least" else measure, "--bytes", BYTES, "--time", "1", "--iterations", "500")
     if status:
         sys.exit(f"{operation} {measure}: exit {status}: {err} {by.get('fault')}")
-    return by["port_case"][0]["value"]
+    return by["port_case"][0]["least_us" if measure == "least" else "value"]
 
 
 def compare(cases):
@@ -121,7 +122,7 @@ def healthy():
 
 def cap(on):
     for end in "vb":
-        hosts.sh(f"tc qdisc replace dev {end}1 root tbf rate 2mbit burst 32kb limit 3mb" if on else
+        hosts.sh(f"tc qdisc replace dev {end}1 root tbf rate 20mbit burst 16kb limit 3mb" if on else
                  f"tc qdisc del dev {end}1 root")
 
 
@@ -151,7 +152,9 @@ CASES = {
     "loss": (lambda: hosts.netem(2, "loss 5%"),
              lambda: named("loss", "packet_loss", "rxe2", "packets are lost over each of its links"),
              lambda: hosts.heal(2)),
-    "cap": (lambda: cap(True), lambda: named("cap", "slow", "rxe1", "each of its links is slow"), lambda: cap(False)),
+    # 128 messages of 4 KiB wait longer there than soft-RoCE waits for an answer
+    "cap": (lambda: cap(True), lambda: named("cap", "slow", "rxe1", "each of its links is slow", "--bytes", "1024"),
+            lambda: cap(False)),
     "mtu": (lambda: hosts.sh("ip link set v3 mtu 700"),
             lambda: named("mtu", "port", "rxe3", "active MTU 512, of 3 of 4"),
             lambda: hosts.sh("ip link set v3 mtu 1500")),
