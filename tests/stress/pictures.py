@@ -16,9 +16,9 @@ PICTURE = f"{here}/../../docs/stress.png"
 
 def main(arguments):
     chromium.needed()
-    g = Gpus(8, SIM_P2P_SLOW="1-2:60", SIM_GEMM_FLIP="5:5:7:0:9")
+    g = Gpus(8, SIM_P2P_SLOW="1-2:60", SIM_GEMM_FLIP="5:5:7:0:9", SIM_GPU_HEAT="1")
     page = f"{g.dir}/report.html"
-    print(stress(g, *QUICK[:-1], "6", "--html", page).stdout)
+    print(stress(g, *QUICK[:-1], "12", "--html", page).stdout)  # so long that curves have a shape
     browser = chromium.Browser()
     if not arguments:
         browser.size(1280, 1500, scale=0.75)

@@ -117,6 +117,8 @@ CUcontext context_current(void);
 
 /* usage.c: when the GPU of this process computes, for the stand-in of NVML. */
 void usage_open(int device, int nr_devices);
+/* With SIM_GPU_HEAT=1: what this thread notes from now on is of that GPU, and not of the process' first. */
+void usage_of(int device);
 void usage_note(uint64_t begin_ns, uint64_t end_ns);
 /* A kernel whose end its peers decide: open until then. NULL, which end() takes: it is never asked. */
 struct sim_gpu_span *usage_nccl_begin(uint64_t begin_ns);

@@ -105,6 +105,8 @@ static void *stream_thread(void *arg)
 	uint32_t queued;
 
 	prctl(PR_SET_NAME, "cuda-EvtHandlr");
+	if (stream->context)
+		usage_of(stream->context->device);
 	for (;;) {
 		queued = stream->queued;
 		while ((work = stream_take(stream)))

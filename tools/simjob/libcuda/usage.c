@@ -5,6 +5,7 @@
 
 static pthread_mutex_t usage_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_gpu *_Atomic usage_gpu;
+static _Thread_local struct sim_gpu *usage_gpu_of_thread;
 
 void usage_open(int device, int nr_devices)
 {
@@ -21,6 +22,14 @@ void usage_open(int device, int nr_devices)
 	usage_gpu->pid = getpid();
 }
 
+void usage_of(int device)
+{
+	struct sim_gpus *all = atoi(sim_setting("SIM_GPU_HEAT", "0")) && device < SIM_GPUS_MAX ? sim_gpus_map() : NULL;
+
+	if (all)
+		usage_gpu_of_thread = &all->gpus[device];
+}
+
 static struct sim_gpu_span *span_add(struct sim_gpu_spans *to, uint64_t begin_ns, uint64_t end_ns)
 {
 	struct sim_gpu_span *span = &to->spans[to->nr % SIM_GPU_SPANS];
@@ -34,7 +43,7 @@ static struct sim_gpu_span *span_add(struct sim_gpu_spans *to, uint64_t begin_ns
 /* Kernels back to back are one span. */
 void usage_note(uint64_t begin_ns, uint64_t end_ns)
 {
-	struct sim_gpu *gpu = usage_gpu;
+	struct sim_gpu *gpu = usage_gpu_of_thread ? usage_gpu_of_thread : usage_gpu;
 	struct sim_gpu_span *span;
 
 	if (!gpu || end_ns <= begin_ns)

@@ -43,6 +43,11 @@
 #define GPM_DRAM 10
 #define POWER_IDLE_MW 120000
 #define POWER_BUSY_MW 690000
+#define HEAT_IDLE_C 34
+#define HEAT_BUSY_C 44 /* more, at full load */
+#define HEAT_S 6
+#define HEAT_SLOWS_C 74
+#define HEAT_SLOWS_MHZ 15 /* a degree */
 
 struct pci_info {
 	char bus_id_legacy[16];
@@ -229,11 +234,35 @@ EXPORT int nvmlDeviceGetUUID(struct sim_gpu *gpu, char *ret_uuid, unsigned int s
 	return check(gpu);
 }
 
+/* With SIM_GPU_HEAT=1: as a GPU of such a load gets warm and cold again; each next one has a little less air. */
+static double heat_of(const struct sim_gpu *gpu)
+{
+	static double heat[SIM_GPUS_MAX];
+	static uint64_t at_ns[SIM_GPUS_MAX];
+	uint64_t now = now_ns();
+	unsigned int i = index_of(gpu);
+	double since_s = at_ns[i] ? 1e-9 * (now - at_ns[i]) : 0;
+	double aim = HEAT_IDLE_C + (HEAT_BUSY_C + 2 * i) * busy_share(&gpu->compute, now - 1000000000, now);
+
+	heat[i] = at_ns[i] ? heat[i] + (aim - heat[i]) * since_s / (since_s + HEAT_S) : HEAT_IDLE_C;
+	at_ns[i] = now;
+	return heat[i];
+}
+
+static int heats(void)
+{
+	const char *text = getenv("SIM_GPU_HEAT");
+
+	return text && atoi(text);
+}
+
 EXPORT int nvmlDeviceGetClockInfo(struct sim_gpu *gpu, int type, unsigned int *ret_mhz)
 {
 	int slow = (gpu->faults & (SIM_GPU_THERMAL | SIM_GPU_POWER_BRAKE)) != 0;
 
 	*ret_mhz = type == 2 ? 3201 : slow ? 1200 : 1980;
+	if (heats() && type != 2 && heat_of(gpu) > HEAT_SLOWS_C)
+		*ret_mhz -= HEAT_SLOWS_MHZ * (heat_of(gpu) - HEAT_SLOWS_C);
 	return check(gpu);
 }
 
@@ -313,7 +342,7 @@ EXPORT int nvmlDeviceGetEnforcedPowerLimit(struct sim_gpu *gpu, unsigned int *re
 EXPORT int nvmlDeviceGetTemperature(struct sim_gpu *gpu, int sensor, unsigned int *ret_celsius)
 {
 	(void)sensor;
-	*ret_celsius = gpu->faults & SIM_GPU_THERMAL ? 91 : 62;
+	*ret_celsius = gpu->faults & SIM_GPU_THERMAL ? 91 : heats() ? heat_of(gpu) : 62;
 	return check(gpu);
 }
 

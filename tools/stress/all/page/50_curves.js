@@ -7,7 +7,8 @@ const CURVES = [
   { key: "power_w", name: "Power", unit: "W" },
   { key: "memory_temperature_c", name: "Memory temperature", unit: "\u00b0C" },
 ];
-const WIDE = 520, HIGH = 190, LEFT = 52, BOTTOM = 24, RIGHT = 58, TOP = 12;
+// as wide as a phone has room for: scaled down, nobody could read it
+const WIDE = Math.max(300, Math.min(520, innerWidth - 54)), HIGH = 190, LEFT = 52, BOTTOM = 24, RIGHT = 74, TOP = 12;
 
 // Ticks at round numbers, three to six of them.
 function ticks(least, most) {
@@ -16,6 +17,8 @@ function ticks(least, most) {
   for (let v = Math.ceil(least / step) * step; v <= most + step / 1e6; v += step) out.push(v);
   return out;
 }
+
+const tick = (v) => Number.isInteger(v) ? thousands(v) : number(v);
 
 const sinceBegin = (l) => (l.t_ns - data.lines[0].t_ns) / 1e9;
 
@@ -42,6 +45,18 @@ function endLabels(by, y) {
     `GPU ${e.gpu}` + (e.more ? ` +${e.more}` : "")));
 }
 
+// Those that have room for their name; the longest come first.
+function named(windows, x, end) {
+  const all = windows.map((w, i) => {
+    const next = i + 1 < windows.length ? windows[i + 1].at : end;
+    return { ...w, from: x(w.at), to: x(w.at) + 6 * w.measure.length + 8, long: next - w.at };
+  });
+  const kept = [];
+  for (const w of all.sort((a, b) => b.long - a.long))
+    if (kept.every((k) => w.to <= k.from || k.to <= w.from)) kept.push(w);
+  return kept;
+}
+
 function curve(samples, windows, of) {
   const by = seriesOf(samples, of.key), values = [...by.values()].flat().map((p) => p[1]);
   if (values.length < 2) return null;
@@ -54,12 +69,12 @@ function curve(samples, windows, of) {
   const y = (v) => TOP + (HIGH - TOP - BOTTOM) * (1 - (v - least) / (most - least));
   const grid = ticks(least, most).flatMap((v) => [
     svg("line", { class: "grid", x1: LEFT, x2: WIDE - RIGHT, y1: y(v), y2: y(v) }),
-    svg("text", { class: "head", x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, number(v))]);
+    svg("text", { class: "head", x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, tick(v))]);
   const seen = windows.filter((w) => w.at < end);
   const marks = seen.map((w) =>
     svg("line", { class: "window", x1: x(w.at), x2: x(w.at), y1: TOP, y2: HIGH - BOTTOM }));
-  const names = seen.filter((w, i) => !i || x(w.at) - x(seen[i - 1].at) > 34).map((w) =>
-    svg("text", { class: "head", x: x(w.at) + 3, y: TOP + 9 }, w.measure));
+  const names = named(seen, x, end).map((w) =>
+    svg("text", { class: "head", x: w.from + 3, y: TOP + 9 }, w.measure));
   const lines = [...by].map(([gpu, points], i) => svg("path", { class: "line l" + (i % 8),
     d: points.map(([t, v], n) => `${n ? "L" : "M"}${x(t).toFixed(1)} ${y(v).toFixed(1)}`).join("") },
   svg("title", {}, `GPU ${gpu}: ${number(Math.min(...points.map((p) => p[1])))} to ` +
