@@ -59,12 +59,14 @@ def theirs(operation, measure):
         return perftest(f"ib_{operation}_bw", "-s", "2", "-n", "4000")[4]
     # small messages go inline by default in ours; perftest does not know this device and has to be told
     inline = [] if operation == "read" else ["-I", "64"]
-    return perftest(f"ib_{operation}_lat", "-s", "2", "-n", "500", *inline)[2 if measure == "least" else 4]
+    row = perftest(f"ib_{operation}_lat", "-s", "2", "-n", "500", *inline)
+    return row[2 if measure == "least" else 4]
 
 
 def ours(operation, measure):
     status, by, err = lines("--devices", "rxe0", "--shapes", "loopback", "--operations", operation, "--measures",
-                            "latency" if measure == "least" else measure, "--bytes", BYTES, "--time", "1", "--iterations", "500")
+                            "latency" if measure == "least" else measure, "--bytes", BYTES, "--time", "1",
+                            "--iterations", "500")
     if status:
         sys.exit(f"{operation} {measure}: exit {status}: {err} {by.get('fault')}")
     return by["port_case"][0]["least_us" if measure == "least" else "value"]
