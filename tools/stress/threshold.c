@@ -7,6 +7,7 @@
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct threshold thresholds[] = {
@@ -64,6 +65,26 @@ bool judgement_hold_own(struct judgement *j, enum better better, const struct ba
 	return true;
 }
 
+const char *judgement_text(const struct judgement *j, enum better better, const char *unit, char *text, size_t size)
+{
+	snprintf(text, size, "%.4g %s, %s than %.4g (%s)", j->value, unit, better == BETTER_LESS ? "more" : "less",
+		 j->bound, j->rule);
+	return text;
+}
+
+static int value_compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double values_quartile(double *values, int n, enum better better)
+{
+	qsort(values, n, sizeof(*values), value_compare);
+	return better == BETTER_LESS ? values[n / 4] : values[n - 1 - n / 4];
+}
+
 /* Rates of matrices of one size say nothing of another. */
 static uint32_t size_of(const struct stress_gpu *gpu, int measure)
 {
@@ -113,9 +134,10 @@ static void judged_fault(struct stress_gpu *gpu, int measure)
 	struct fault fault = {
 		.kind = FAULT_SLOW, .gpu = gpu->index, .measure = measure, .held = *j, .unit = measure_unit(measure)
 	};
+	char text[JUDGE_TEXT];
 
-	snprintf(fault.text, sizeof(fault.text), "%s: %.4g %s, less than %.4g (%s)", measure_name(measure), j->value,
-		 measure_unit(measure), j->bound, j->rule);
+	snprintf(fault.text, sizeof(fault.text), "%s: %s", measure_name(measure),
+		 judgement_text(j, BETTER_MORE, fault.unit, text, sizeof(text)));
 	run_fault(gpu->run, &fault);
 }
 

@@ -60,6 +60,11 @@ void judgement_hold_near(struct judgement *j, enum better better, double of, con
 /* Held to the own earlier value that `of` names. False: the baseline has none. */
 bool judgement_hold_own(struct judgement *j, enum better better, const struct baseline *baseline,
 			const struct baseline_line *of);
+#define JUDGE_TEXT (JUDGE_RULE + 64)
+/* "12.5 GB/s, less than 18.4 (RULE)" of one that failed. */
+const char *judgement_text(const struct judgement *j, enum better better, const char *unit, char *text, size_t size);
+/* The value that a quarter of these are at least as good as; n > 0, sorts them. */
+double values_quartile(double *values, int n, enum better better);
 /* Fills gpus[].judged and leaves a fault for each that failed or was not measured. */
 void run_judge(struct stress_run *run, const struct baseline *baseline);
 

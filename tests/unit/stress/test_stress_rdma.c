@@ -146,7 +146,7 @@ static void test_rails(void **state)
 /* A rail with a hole: the host whose port is down has no link there, and no other takes its place. */
 static void test_a_port_is_missing(void **state)
 {
-	struct shape_port ports[] = { { 0, 0, 0 }, { 1, 0, 1 }, { 3, 1, 1 }, { 4, 2, 0 }, { 5, 2, 1 } };
+	struct shape_port ports[] = { { 0, 0, 0, 0 }, { 1, 0, 1, 0 }, { 3, 1, 1, 0 }, { 4, 2, 0, 0 }, { 5, 2, 1, 0 } };
 	struct shape_link links[8];
 	int n = shape_round(SHAPE_NIC_TO_NIC, ports, 5, 0, links);
 

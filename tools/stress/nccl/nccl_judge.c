@@ -128,11 +128,11 @@ static void slow_fault(struct nccl_run *run, const struct nccl_rate *rate)
 	const struct trial_group *g = &run->groups[rate->group];
 	const struct judgement *j = &rate->judged;
 	struct fault fault = { .kind = FAULT_SLOW, .gpu = -1, .measure = -1, .held = *j, .unit = "GB/s" };
-	char what[160];
+	char what[160], text[JUDGE_TEXT];
 
 	case_name(&rate->of, what, sizeof(what));
-	snprintf(fault.text, sizeof(fault.text), "%.79s: %.80s: %.4g GB/s, less than %.4g (%.120s)%s", g->name, what,
-		 j->value, j->bound, j->rule,
+	snprintf(fault.text, sizeof(fault.text), "%.79s: %.80s: %.160s%s", g->name, what,
+		 judgement_text(j, BETTER_MORE, fault.unit, text, sizeof(text)),
 		 run->n_groups > 1 ? "" : ": ranktrace stress p2p, or --split and --bisect over hosts, name a link");
 	nccl_fault_take(run, &fault);
 }

@@ -27,20 +27,6 @@ const struct link_row *link_row_find(const char *device, int measure)
 	return NULL;
 }
 
-static int value_compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* The value that a quarter are at least as good as. */
-static double quartile(double *values, int n, enum better better)
-{
-	qsort(values, n, sizeof(*values), value_compare);
-	return better == BETTER_LESS ? values[n / 4] : values[n - 1 - n / 4];
-}
-
 static void hold_others(struct judgement *j, double *others, int n, enum better better)
 {
 	char whose[64];
@@ -49,7 +35,7 @@ static void hold_others(struct judgement *j, double *others, int n, enum better 
 		return;
 	snprintf(whose, sizeof(whose), "%s quartile of %d other%s of its kind",
 		 better == BETTER_LESS ? "lower" : "upper", n, n > 1 ? "s" : "");
-	judgement_hold_near(j, better, quartile(others, n, better), whose);
+	judgement_hold_near(j, better, values_quartile(others, n, better), whose);
 }
 
 static bool is_like(const struct p2p *p, int from, int to, int i, int j)
@@ -134,10 +120,11 @@ static void link_fault(struct p2p *p, int from, int to, enum link_measure measur
 	struct fault fault = {
 		.kind = FAULT_LINK, .gpu = from, .to = to + 1, .measure = -1, .held = *j, .unit = link_unit(measure)
 	};
+	char text[JUDGE_TEXT];
 
-	snprintf(fault.text, sizeof(fault.text), "link GPU %d to GPU %d, %s: %.4g %s, %s than %.4g (%s)",
-		 p->run->gpus[from].ordinal, p->run->gpus[to].ordinal, link_measure_names[measure], j->value,
-		 fault.unit, measure == LINK_LATENCY ? "more" : "less", j->bound, j->rule);
+	snprintf(fault.text, sizeof(fault.text), "link GPU %d to GPU %d, %s: %s", p->run->gpus[from].ordinal,
+		 p->run->gpus[to].ordinal, link_measure_names[measure],
+		 judgement_text(j, better_of(measure), fault.unit, text, sizeof(text)));
 	run_fault(p->run, &fault);
 }
 
@@ -188,9 +175,11 @@ static void host_fault(struct p2p *p, int gpu, int node, int way)
 {
 	const struct judgement *j = &p->gpus[gpu].host[node][way].judged;
 	struct fault fault = { .kind = FAULT_LINK, .gpu = gpu, .measure = -1, .held = *j, .unit = "GB/s" };
+	char text[JUDGE_TEXT];
 
-	snprintf(fault.text, sizeof(fault.text), "%s, memory of node %d: %.4g GB/s, less than %.4g (%s)",
-		 way == HOST_TO_DEVICE ? "host to GPU" : "GPU to host", p->nodes[node], j->value, j->bound, j->rule);
+	snprintf(fault.text, sizeof(fault.text), "%s, memory of node %d: %s",
+		 way == HOST_TO_DEVICE ? "host to GPU" : "GPU to host", p->nodes[node],
+		 judgement_text(j, BETTER_MORE, fault.unit, text, sizeof(text)));
 	run_fault(p->run, &fault);
 }
 

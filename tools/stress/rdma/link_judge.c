@@ -145,10 +145,11 @@ static void loss_say(const struct rdma_measured *m, char *text, size_t size)
 
 static void rate_say(const struct rdma_measured *m, char *text, size_t size)
 {
-	const struct judgement *j = &m->judged;
+	enum better better = m->of.measure == RDMA_LATENCY ? BETTER_LESS : BETTER_MORE;
+	char judged[JUDGE_TEXT];
 
-	snprintf(text, size, "%s %.4g %s, %s than %.4g (%s)", rdma_measure_names[m->of.measure], m->result.value,
-		 rdma_measure_units[m->of.measure], m->of.measure == RDMA_LATENCY ? "more" : "less", j->bound, j->rule);
+	snprintf(text, size, "%s %s", rdma_measure_names[m->of.measure],
+		 judgement_text(&m->judged, better, rdma_measure_units[m->of.measure], judged, sizeof(judged)));
 }
 
 struct rule {

@@ -54,13 +54,6 @@ static bool is_like(const struct rdma_run *run, const struct rdma_measured *a, c
 	       ports_alike(port_of(run, a->to), port_of(run, b->to));
 }
 
-static int value_compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static bool is_measured(const struct rdma_measured *m)
 {
 	return m->result.status == RDMA_DONE && m->result.value > 0;
@@ -81,15 +74,14 @@ static void hold_others(const struct rdma_run *run, struct rdma_measured *m)
 	for (int i = 0; i < run->n_measured; i++)
 		if (&run->measured[i] != m && is_measured(&run->measured[i]) && is_like(run, m, &run->measured[i]))
 			others[n++] = run->measured[i].result.value;
-	qsort(others, n, sizeof(*others), value_compare);
 	if (n && m->of.measure == RDMA_LATENCY) {
-		of = others[n / 4];
+		of = values_quartile(others, n, BETTER_LESS);
 		snprintf(rule, sizeof(rule),
 			 "%.0f times the lower quartile of %d other%s of its kind, %.4g, and %.0f us more", factor, n,
 			 n > 1 ? "s" : "", of, LATENCY_MORE_US);
 		judgement_hold(&m->judged, BETTER_LESS, factor * of + LATENCY_MORE_US, rule);
 	} else if (n) {
-		of = others[n - 1 - n / 4];
+		of = values_quartile(others, n, BETTER_MORE);
 		snprintf(rule, sizeof(rule), "%.0f %% of the upper quartile of %d other%s of its kind, %.4g%s",
 			 100 * (1 - tolerance), n, n > 1 ? "s" : "", of, m->soft ? ", in software" : "");
 		judgement_hold(&m->judged, BETTER_MORE, of * (1 - tolerance), rule);
