@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prometheus, Alertmanager and a webhook on loopback, with the rules and examples of dashboards/, of which only ports
-and pauses are changed."""
+"""Prometheus, Alertmanager, `ranktrace notify` and a webhook on loopback, with the rules and examples of dashboards/, of
+which only ports and, where a test cannot wait that long, pauses are changed."""
 import http.server
 import json
 import os
@@ -70,17 +70,27 @@ class Webhook:
                 self.cond.wait(0.2)
 
 
+# What a test that cannot wait has instead: (file, as it is, as it is then).
+QUICK = (("alertmanager.yml", "group_wait: 30s", "group_wait: 1s"),
+         ("alertmanager.yml", "group_interval: 1m", "group_interval: 5s"),
+         ("alertmanager.yml", "group_interval: 5m", "group_interval: 5s"),
+         ("prometheus.yml", "scrape_interval: 15s, evaluation_interval: 15s",
+          "scrape_interval: 1s, evaluation_interval: 1s"),
+         ("rules.yml", 'severity="warning", root="yes"})\n        for: 5m',
+          'severity="warning", root="yes"})\n        for: 5s'))
+
+
 class Monitoring:
-    def __init__(self, targets, hook):
+    """quick: as QUICK has it, else as shipped."""
+
+    def __init__(self, targets, hook, quick=True):
         self.dir = tempfile.mkdtemp(prefix="ranktrace-monitoring-")
         job.dirs.append(self.dir)
         self.processes, self.port, am = [], free_port(), free_port()
-        shutil.copy(f"{DASHBOARDS}/rules.yml", self.dir)
-        self.example("alertmanager.yml", ("127.0.0.1:9099", f"127.0.0.1:{hook.port}"),
-                     ("group_interval: 1m", "group_interval: 5s"))
-        self.example("prometheus.yml", ("'127.0.0.1:9978'", ", ".join(f"'{t}'" for t in targets)),
-                     ("127.0.0.1:9093", f"127.0.0.1:{am}"),
-                     ("scrape_interval: 15s, evaluation_interval: 15s", "scrape_interval: 1s, evaluation_interval: 1s"))
+        self.example("rules.yml", quick)
+        self.example("alertmanager.yml", quick, ("127.0.0.1:9099", f"127.0.0.1:{hook.port}"))
+        self.example("prometheus.yml", quick, ("'127.0.0.1:9978'", ", ".join(f"'{t}'" for t in targets)),
+                     ("127.0.0.1:9093", f"127.0.0.1:{am}"))
         self.check("promtool", "check", "config", f"{self.dir}/prometheus.yml")
         self.check("amtool", "check-config", f"{self.dir}/alertmanager.yml")
         self.start("prometheus-alertmanager", f"--config.file={self.dir}/alertmanager.yml",
@@ -90,10 +100,10 @@ class Monitoring:
                    f"--web.listen-address=127.0.0.1:{self.port}", "--web.enable-admin-api")
         job.jobs.append(self)
 
-    def example(self, name, *changes):
+    def example(self, name, quick, *changes):
         with open(f"{DASHBOARDS}/{name}") as f:
             text = f.read()
-        for old, new in changes:
+        for old, new in changes + tuple(q[1:] for q in QUICK if quick and q[0] == name):
             job.check(old in text, f"{name} has no {old}")
             text = text.replace(old, new)
         with open(f"{self.dir}/{name}", "w") as f:
@@ -133,3 +143,24 @@ class Monitoring:
                 return data
             time.sleep(0.5)
         return None
+
+
+class Notify:
+    """`ranktrace notify` of a session's file of findings, to a channel of each format: /FORMAT of the webhook."""
+    FORMATS = ("wecom", "dingtalk", "feishu", "slack", "json")
+
+    def __init__(self, findings, hook, *more):
+        self.dir = tempfile.mkdtemp(prefix="ranktrace-notify-")
+        job.dirs.append(self.dir)
+        argv = [job.RANKTRACE, "notify", "--state", f"{self.dir}/state", *more]
+        for name in self.FORMATS:
+            with open(f"{self.dir}/{name}.url", "w") as f:
+                f.write(f"http://127.0.0.1:{hook.port}/{name}\n")
+            argv += ["--to", f"{name}={self.dir}/{name}.url"]
+        self.process = subprocess.Popen([*argv, findings], stderr=open(f"{self.dir}/stderr", "w"))
+        job.jobs.append(self)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()

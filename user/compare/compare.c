@@ -61,7 +61,8 @@ static double durations_error(const struct durations *s, double center, double *
 
 static double noise_of(const struct difference *d, double share, double step_s, double *room)
 {
-	double error = hypot(durations_error(&d->a->s, d->a_s, room), durations_error(&d->b->s, d->b_s, room));
+	double a = durations_error(&d->a->s, d->a_s, room), b = durations_error(&d->b->s, d->b_s, room);
+	double error = sqrt(a * a + b * b); /* hypot() takes glibc 2.35, and a tarball must do with 2.34 */
 	double noise = fmax(fmax(ERRORS * error, share * d->a_s), FLOOR_S);
 
 	if (step_s > 0 && d->a->per_step > 0)
