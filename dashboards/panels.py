@@ -26,6 +26,8 @@ def worst(name, by, where=J):
     return f"max by ({by}) ({name}{{{where}}})"
 
 
+LATENESS = f"histogram_quantile(0.5, {rate('ranktrace_entry_lateness_seconds_bucket', 'train_job, rank, le')})"
+
 # file -> title, [(row title, [(kind, title, unit, query, legend)])]. Kinds are Grafana's panel types.
 DASHBOARDS = {
     "job.json": ("ranktrace: job", [
@@ -58,6 +60,9 @@ DASHBOARDS = {
              rate("ranktrace_peer_wait_seconds_total", "train_job, rank"), "rank {{rank}}"),
             ("timeseries", "Operations entered last (while probed): the others wait for it", "ops",
              rate("ranktrace_last_arrivals_total", "train_job, rank"), "rank {{rank}}"),
+            ("status-history", "How late it enters a collective, median (while probed)", "s", LATENESS, "rank {{rank}}"),
+            ("heatmap", "How late collectives are entered, all ranks (while probed)", "s",
+             rate("ranktrace_entry_lateness_seconds_bucket", "le"), "{{le}}"),
             ("timeseries", "Seconds since its newest collective", "s",
              f"time() - {worst('ranktrace_last_collective_timestamp_seconds', 'train_job, rank')}", "rank {{rank}}"),
         ]),
@@ -153,6 +158,48 @@ DASHBOARDS = {
             ("timeseries", "Up for", "s", f"time() - ranktrace_start_timestamp_seconds{{{N}}}", "{{instance}}"),
         ]),
     ]),
+    "hub.json": ("ranktrace: cluster", [
+        ("Jobs", [
+            ("stat", "Critical findings open", "short",
+             f'sum(ranktrace_hub_findings_open{{severity="critical",{N}}}) or vector(0)', ""),
+            ("stat", "Jobs that a hub has", "short", f'sum(ranktrace_hub_jobs{{state="owned",{N}}})', ""),
+            ("stat", "Ranks", "short", f"sum(ranktrace_hub_job_ranks{{{J}}})", ""),
+            ("stat", "Ranks whose host is silent", "short", f"sum(ranktrace_hub_job_unobserved_ranks{{{J}}})", ""),
+            ("table", "Open findings", "s", f"ranktrace_hub_finding_age_seconds{{{J}}}", ""),
+            ("timeseries", "Ranks of a job", "short", worst("ranktrace_hub_job_ranks", "train_job"), "{{train_job}}"),
+            ("timeseries", "Hosts of a job", "short", worst("ranktrace_hub_job_hosts", "train_job"), "{{train_job}}"),
+            ("timeseries", "The last rank behind the first, in collectives", "short",
+             worst("ranktrace_hub_job_sequence_lag", "train_job, parallelism"), "{{train_job}} {{parallelism}}"),
+            ("timeseries", "Since any rank entered a collective", "s",
+             f"time() - {worst('ranktrace_hub_job_last_collective_timestamp_seconds', 'train_job')}",
+             "{{train_job}}"),
+            ("timeseries", "New findings, by kind and severity", "short",
+             f"sum by (kind, severity) (increase(ranktrace_hub_findings_total{{{N}}}[{WINDOW}]))",
+             "{{kind}} {{severity}}"),
+        ]),
+        ("Hubs", [
+            ("table", "Version", "short", f"ranktrace_hub_info{{{N}}}", ""),
+            ("timeseries", "Hosts: reporting, silent, paused", "short", worst("ranktrace_hub_hosts", "state", N),
+             "{{state}}"),
+            ("timeseries", "Jobs: owned, standby", "short", worst("ranktrace_hub_jobs", "instance, state", N),
+             "{{instance}} {{state}}"),
+            ("timeseries", "Reports a second", "ops", rate("ranktrace_hub_reports_total", "instance", N),
+             "{{instance}}"),
+            ("timeseries", "Reports refused a second", "ops",
+             rate("ranktrace_hub_refused_reports_total", "instance, reason", N), "{{instance}} {{reason}}"),
+            ("timeseries", "Reports that came twice, a second", "ops",
+             rate("ranktrace_hub_repeated_reports_total", "instance", N), "{{instance}}"),
+            ("timeseries", "Reports that never came, a second", "ops",
+             rate("ranktrace_hub_missing_reports_total", "instance", N), "{{instance}}"),
+            ("timeseries", "Reports that it has still to read", "short",
+             worst("ranktrace_hub_unread_reports", "instance", N), "{{instance}}"),
+            ("timeseries", "Since the newest report that it read", "s",
+             f"time() - ranktrace_hub_last_report_timestamp_seconds{{{N}}}", "{{instance}}"),
+            ("timeseries", "Of a core", "percentunit",
+             f"sum by (instance) (rate(ranktrace_cpu_seconds_total{{{N}}}[{WINDOW}])) and on (instance) "
+             "ranktrace_hub_info", "{{instance}}"),
+        ]),
+    ]),
 }
 NO_PANEL = {}  # name of a metric -> why it has none
 
@@ -166,18 +213,24 @@ def variable(name, label, query):
             "current": {"text": ["All"], "value": ["$__all"]}}
 
 
-VARIABLES = [{"name": "datasource", "label": "Datasource", "type": "datasource", "query": "prometheus", "refresh": 1,
-              "current": {}},
-             variable("train_job", "Job", "label_values(ranktrace_job_ranks, train_job)"),
-             variable("node", "Node", "label_values(ranktrace_processes, instance)")]
+def variables(jobs, nodes):
+    """The metrics by which jobs and nodes are known."""
+    return [{"name": "datasource", "label": "Datasource", "type": "datasource", "query": "prometheus", "refresh": 1,
+             "current": {}},
+            variable("train_job", "Job", f"label_values({jobs}, train_job)"),
+            variable("node", "Node", f"label_values({nodes}, instance)")]
+
+
+VARIABLES = {"hub.json": variables("ranktrace_hub_job_ranks", "ranktrace_hub_info")}
+NODE_VARIABLES = variables("ranktrace_job_ranks", "ranktrace_processes")
 
 
 def panel(number, at, kind, title, unit, query, legend):
     is_now = kind in ("stat", "table")
     target = {"refId": "A", "datasource": SOURCE, "expr": query, "instant": is_now, "range": not is_now,
               "legendFormat": legend or "__auto"}
-    if kind == "table":
-        target["format"] = "table"
+    if kind in ("table", "heatmap"):
+        target["format"] = kind
     return {"id": number, "type": kind, "title": title, "datasource": SOURCE, "gridPos": at, "targets": [target],
             "fieldConfig": {"defaults": {"unit": unit}, "overrides": []}, "options": {}}
 
@@ -202,7 +255,7 @@ def dashboard(name):
             x, tallest = x + w, max(tallest, h)
     return {"uid": "ranktrace-" + name.removesuffix(".json"), "title": title, "tags": ["ranktrace"], "version": 1,
             "schemaVersion": 37, "editable": True, "refresh": "30s", "time": {"from": "now-1h", "to": "now"},
-            "timezone": "browser", "templating": {"list": VARIABLES}, "annotations": {"list": []}, "panels": panels}
+            "timezone": "browser", "templating": {"list": VARIABLES.get(name, NODE_VARIABLES)}, "annotations": {"list": []}, "panels": panels}
 
 
 def queries():
@@ -213,8 +266,10 @@ def queries():
 
 
 def coverage():
-    known = {r["name"] for r in metrics.rows(os.path.join(HERE, "..", metrics.TABLE))}
-    used = {(name, m) for name, _, query in queries() for m in re.findall(r"\branktrace_\w+", query)}
+    rows = metrics.rows(os.path.join(HERE, "..", metrics.TABLE))
+    known, parts = {r["name"] for r in rows}, {r["name"] + end: r["name"] for r in rows if r["type"] == "HISTOGRAM"
+                                               for end in ("_bucket", "_sum", "_count")}
+    used = {(name, parts.get(m, m)) for name, _, query in queries() for m in re.findall(r"\branktrace_\w+", query)}
     with open(os.path.join(HERE, "rules.yml"), encoding="utf-8") as f:
         used |= {("rules.yml", m) for m in re.findall(r"(?<!:)\branktrace_\w+", f.read())}
     for name, m in sorted(used):

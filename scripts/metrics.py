@@ -36,7 +36,7 @@ def wrong(r):
     """The rules of names: prometheus.io/docs/practices/naming, and OpenMetrics'."""
     if not re.fullmatch(r"ranktrace_[a-z0-9_]+", r["name"]):
         yield "its name is not ranktrace_ and small letters"
-    if r["type"] not in ("COUNTER", "GAUGE", "INFO"):
+    if r["type"] not in ("COUNTER", "GAUGE", "INFO", "HISTOGRAM"):
         yield f"type {r['type']}"
     for kind, end in (("COUNTER", "_total"), ("INFO", "_info")):
         if (r["type"] == kind) != r["name"].endswith(end):
@@ -67,8 +67,9 @@ def main():
     bad = [f"{TABLE}: {r['name']}: {w}" for r in found for w in wrong(r)]
     if len({r["name"] for r in found}) != len(found):
         bad.append(f"{TABLE}: a name is there twice")
-    if sum(r["series"] for r in found) > SERIES_MAX:
-        bad.append(f"{TABLE}: more than {SERIES_MAX} series together")
+    for who, is_hub in (("a session", False), ("a hub", True)):
+        if sum(r["series"] for r in found if r["name"].startswith("ranktrace_hub_") == is_hub) > SERIES_MAX:
+            bad.append(f"{TABLE}: more than {SERIES_MAX} series of {who} together")
     head, _, rest = kept_file.read(DOC).partition(BEGIN)
     text = head + BEGIN + table(found) + END + rest.partition(END)[2]
     if kept_file.differs(DOC, text, write):

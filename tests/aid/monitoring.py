@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prometheus, Alertmanager, `ranktrace notify` and a webhook on loopback, with the rules and examples of dashboards/, of
-which only ports and, where a test cannot wait that long, pauses are changed."""
+"""Prometheus, Alertmanager, `ranktrace notify` and a webhook on loopback, with the rules and examples of dashboards/,
+of which only ports and, where a test cannot wait that long, pauses are changed."""
 import http.server
 import json
 import os
@@ -81,15 +81,16 @@ QUICK = (("alertmanager.yml", "group_wait: 30s", "group_wait: 1s"),
 
 
 class Monitoring:
-    """quick: as QUICK has it, else as shipped."""
+    """quick: as QUICK has it, else as shipped. targets, hubs: addresses of `watch`, of `hub`."""
 
-    def __init__(self, targets, hook, quick=True):
+    def __init__(self, targets, hook, quick=True, hubs=()):
         self.dir = tempfile.mkdtemp(prefix="ranktrace-monitoring-")
         job.dirs.append(self.dir)
         self.processes, self.port, am = [], free_port(), free_port()
         self.example("rules.yml", quick)
         self.example("alertmanager.yml", quick, ("127.0.0.1:9099", f"127.0.0.1:{hook.port}"))
         self.example("prometheus.yml", quick, ("'127.0.0.1:9978'", ", ".join(f"'{t}'" for t in targets)),
+                     ("'127.0.0.1:9979'", ", ".join(f"'{t}'" for t in hubs)),
                      ("127.0.0.1:9093", f"127.0.0.1:{am}"))
         self.check("promtool", "check", "config", f"{self.dir}/prometheus.yml")
         self.check("amtool", "check-config", f"{self.dir}/alertmanager.yml")

@@ -55,7 +55,7 @@ def targets_are_up(m):
     job.check(data, f"targets: {m.get('targets')}")
     rules = m.get("rules")
     bad = [r["name"] for g in rules["groups"] for r in g["rules"] if r["health"] == "err"]
-    job.check(not bad and len(rules["groups"]) == 3, f"rules: {bad}")
+    job.check(not bad and len(rules["groups"]) == 4, f"rules: {bad}")
 
 
 def of_rank(path, body, channel, rank, status):

@@ -275,9 +275,20 @@ def recorded(rng):
         job.check(0.03 < step < 0.4, f"a step of 40 ms takes {step} s")
         for name in ("operations", "operation_bytes", "peer_wait_seconds", "last_arrivals"):
             job.check(value(page, f"ranktrace_{name}_total"), f"no {name}: {page.get(f'ranktrace_{name}_total')}")
+        lateness(page)
         job.check(value(page, "ranktrace_tier_info", tier="trace") == 1, "no tier")
         job.check(value(page, "ranktrace_probe_hits_total") is None, "hits without prices")
         s.kill()
+
+
+def lateness(page):
+    """A histogram a rank, of as many collectives as its last bucket says; somebody was first, so late by nothing."""
+    name = "ranktrace_entry_lateness_seconds"
+    for rank in map(str, range(4)):
+        n = value(page, f"{name}_count", rank=rank)
+        all_of_it = value(page, f"{name}_bucket", rank=rank, le="+Inf")
+        job.check(n and n == all_of_it, f"rank {rank}: {n} and {all_of_it}")
+    job.check(value(page, f"{name}_bucket", le="0.0003") and value(page, f"{name}_sum"), "nobody was first, or late")
 
 
 def main():

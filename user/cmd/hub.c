@@ -16,6 +16,15 @@
 #include "cmd/help.h"
 #include "command.h"
 #include "hub/hub.h"
+#include "metrics/endpoint.h"
+#include "session/argument.h"
+
+enum { OPT_METRICS = 2100, OPT_METRICS_CONFIG };
+
+struct hub_args {
+	struct bus_cfg bus;
+	const char *metrics, *metrics_config; /* NULL: none */
+};
 
 static volatile sig_atomic_t stop;
 
@@ -26,14 +35,30 @@ static void on_signal(int number)
 }
 
 static const struct argp_option hub_options[] = {
+	{ "metrics", OPT_METRICS, "[ADDR:]PORT", 0,
+	  "serve Prometheus metrics at http://ADDR:PORT/metrics (ADDR 127.0.0.1; docs/operate.md)", HELP_OUTPUT },
+	{ "metrics-config", OPT_METRICS_CONFIG, "FILE", 0,
+	  "TLS and passwords of --metrics, as in the web configuration file of Prometheus' exporters", HELP_OUTPUT },
 	{ "quiet", 'q', 0, 0, "only errors and warnings on standard error", HELP_MESSAGES },
 	{ 0 },
 };
 
+static void metrics_set(struct hub_args *a, const char *text, struct argp_state *state)
+{
+	char error[256];
+
+	if (argument_metrics_set(text, &a->metrics, error, sizeof(error)))
+		argp_error(state, "--metrics: %s", error);
+}
+
 static error_t hub_option(int key, char *arg, struct argp_state *state)
 {
+	struct hub_args *a = state->input;
+
 	switch (key) {
-	case ARGP_KEY_INIT: state->child_inputs[0] = state->input; return 0;
+	case ARGP_KEY_INIT: state->child_inputs[0] = &a->bus; return 0;
+	case OPT_METRICS: metrics_set(a, arg, state); return 0;
+	case OPT_METRICS_CONFIG: a->metrics_config = arg; return 0;
 	case 'q': log_quiet = true; return 0;
 	case ARGP_KEY_ARG: argp_error(state, "'%s': no arguments expected", arg); return EINVAL;
 	}
@@ -60,44 +85,61 @@ static void name_make(char *to, size_t size)
 	snprintf(to, size, "%s-%d-%04x", host, (int)getpid(), (unsigned int)(clock_realtime_offset_ns() & 0xffff));
 }
 
-static int hub_open(const struct bus_cfg *cfg, struct bus **ret)
+/* First the server of the metrics, which is another process of another user. */
+static int hub_open(const struct hub_args *a, struct metrics_endpoint *metrics, struct bus **ret)
 {
 	char error[1024] = "giving up rights";
-	int err = confine_bus();
+	int err = a->metrics ? metrics_endpoint_open(metrics, a->metrics, a->metrics_config, error, sizeof(error)) : 0;
 
+	if (err) {
+		log_error("%s", error);
+		return EXIT_USAGE;
+	}
+	err = confine_bus();
 	err = err ? err : confine_bus_calls();
-	err = err ? err : bus_nats_open(cfg, ret, error, sizeof(error));
+	err = err ? err : bus_nats_open(&a->bus, ret, error, sizeof(error));
 	if (!err)
 		return EXIT_CLEAN;
 	log_error("%s", error);
 	return err == -ENOTSUP ? EXIT_UNSUPPORTED : err == -EINVAL ? EXIT_USAGE : EXIT_INTERNAL;
 }
 
+static int args_check(const struct hub_args *a)
+{
+	int code = bus_options_check(&a->bus);
+
+	if (!code && !a->bus.url) {
+		log_error("where is the bus? give --nats URL");
+		code = EXIT_USAGE;
+	}
+	if (!code && a->metrics_config && !a->metrics)
+		log_warn("--metrics-config without --metrics: none are served; --metrics 9979 serves them");
+	return code;
+}
+
 int cmd_hub(int argc, char **argv)
 {
 	struct sigaction on = { .sa_handler = on_signal };
-	struct bus_cfg cfg = { .owns_streams = true };
+	struct hub_args a = { .bus = { .owns_streams = true } };
+	struct metrics_endpoint metrics = { .published_ns = 0 };
 	struct bus *b = NULL;
 	char name[64];
 	int code, err;
 
-	command_line_parse(&hub_argp, &hub_help, argc, argv, 0, &cfg);
-	code = bus_options_check(&cfg);
-	if (!code && !cfg.url) {
-		log_error("where is the bus? give --nats URL");
-		code = EXIT_USAGE;
-	}
+	command_line_parse(&hub_argp, &hub_help, argc, argv, 0, &a);
+	code = args_check(&a);
 	name_make(name, sizeof(name));
-	cfg.name = name;
+	a.bus.name = name;
 	sigaction(SIGINT, &on, NULL);
 	sigaction(SIGTERM, &on, NULL);
-	code = code ? code : hub_open(&cfg, &b);
+	code = code ? code : hub_open(&a, &metrics, &b);
 	if (code)
 		return code;
 	log_info("hub %s: follows the reports of all hosts", name);
-	err = hub_run(b, name, &stop);
+	err = hub_run(b, name, a.metrics ? &metrics : NULL, &stop);
 	if (err)
 		log_error("the hub ended early: %s", strerror(-err));
 	b->class->close(b);
+	metrics_endpoint_close(&metrics);
 	return err ? EXIT_INTERNAL : EXIT_CLEAN;
 }

@@ -12,8 +12,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/larger.h"
 #include "base/log.h"
-#include "hub/job.h"
+#include "hub/hub_metrics.h"
+#include "metrics/endpoint.h"
 
 #define FETCH_MS 100
 #define TURN_NS 200000000ull /* of leases and of what is to be written */
@@ -21,8 +23,6 @@
 #define JOB_QUIET_NS 120000000000ull /* then it is forgotten */
 #define JOBS_MAX 4096
 #define RETRY_NS 1000000000ull
-
-enum { REFUSED_FORGED = REPORT_FAULTS, REFUSED_KINDS };
 
 struct hub {
 	struct bus *bus;
@@ -33,9 +33,11 @@ struct hub {
 	size_t n_jobs;
 	uint64_t now_ns, now_mono_ns; /* of the stream; this hub's clock then */
 	uint64_t turn_ns, say_ns, follow_ns;
-	bool caught_up; /* the past that the stream holds was gone through */
-	uint64_t refused[REFUSED_KINDS], said[REFUSED_KINDS];
-	uint64_t n_reports, n_repeated;
+	uint64_t begun_ns; /* the turn before, by this hub's clock */
+	bool caught_up;    /* the past that the stream holds was gone through */
+	struct hub_health health;
+	uint64_t said[HUB_REFUSED_KINDS];
+	struct metrics_endpoint *metrics; /* NULL: none are served */
 };
 
 /* --- reports --- */
@@ -46,12 +48,12 @@ static void refused_say(struct hub *h)
 
 	if (h->say_ns && now_ns - h->say_ns < SAY_NS)
 		return;
-	for (int i = 0; i < REFUSED_KINDS; i++) {
-		if (h->refused[i] == h->said[i])
+	for (int i = 0; i < HUB_REFUSED_KINDS; i++) {
+		if (h->health.refused[i] == h->said[i])
 			continue;
-		log_warn("%" PRIu64 " reports were refused: %s", h->refused[i] - h->said[i],
-			 i == REFUSED_FORGED ? "published for a host by another name" : report_fault_text(i));
-		h->said[i] = h->refused[i];
+		log_warn("%" PRIu64 " reports were refused: %s", h->health.refused[i] - h->said[i],
+			 hub_refused_text(i));
+		h->said[i] = h->health.refused[i];
 		h->say_ns = now_ns;
 	}
 }
@@ -112,9 +114,9 @@ static int report_take(struct hub *h, const struct bus_message *msg)
 	enum host_message what;
 	int err = 0;
 
-	h->n_reports++;
+	h->health.n_reports++;
 	if (fault) {
-		h->refused[fault]++;
+		h->health.refused[fault]++;
 		return 0;
 	}
 	id = (struct host_message_id){ .token = msg->token,
@@ -125,8 +127,8 @@ static int report_take(struct hub *h, const struct bus_message *msg)
 				       .made_ns = r->now_ns,
 				       .stored_ns = h->now_ns };
 	what = hosts_take(&h->hosts, &id, &host);
-	h->refused[REFUSED_FORGED] += what == HOST_FORGED;
-	h->n_repeated += what == HOST_REPEATED;
+	h->health.refused[HUB_REFUSED_FORGED] += what == HOST_FORGED;
+	h->health.n_repeated += what == HOST_REPEATED;
 	if (what == HOST_NEW) {
 		host->paused = r->paused;
 		err = jobs_feed(h, host, r);
@@ -171,6 +173,7 @@ static void job_forget(struct hub *h, struct hub_job **at)
 
 	*at = j->next;
 	h->n_jobs--;
+	tally_findings_add(&h->health.forgotten, &j->findings);
 	hub_job_give_up(j);
 	hub_job_free(j);
 }
@@ -227,9 +230,24 @@ static int message_take(struct hub *h)
 		return 0;
 	}
 	time_set(h, (uint64_t)msg.stored_ns);
+	h->health.last_report_ns = (uint64_t)msg.stored_ns;
+	h->health.n_unread = msg.n_behind;
 	err = report_take(h, &msg);
 	h->caught_up |= !msg.n_behind;
 	return err;
+}
+
+static void metrics_turn(struct hub *h)
+{
+	uint64_t mono_ns = clock_monotonic_ns();
+
+	h->health.turn_gap_ns = larger(h->health.turn_gap_ns, mono_ns - h->begun_ns);
+	h->begun_ns = mono_ns;
+	if (!h->metrics || !metrics_endpoint_due(h->metrics, mono_ns))
+		return;
+	hub_metrics_write(metrics_endpoint_page(h->metrics, mono_ns), &h->health, &h->hosts, h->jobs, h->now_ns);
+	metrics_endpoint_publish(h->metrics);
+	h->health.turn_gap_ns = 0;
 }
 
 static int turn(struct hub *h)
@@ -239,6 +257,7 @@ static int turn(struct hub *h)
 	err = err ? err : message_take(h);
 	err = err ? err : ticks(h);
 	jobs_turn(h);
+	metrics_turn(h);
 	return err;
 }
 
@@ -250,15 +269,18 @@ static void hub_end(struct hub *h)
 		h->bus->class->cursor_free(h->cursor);
 	h->say_ns = 0;
 	refused_say(h);
-	log_info("%" PRIu64 " reports of %zu hosts (%" PRIu64 " of them more than once)", h->n_reports, h->hosts.n,
-		 h->n_repeated);
+	log_info("%" PRIu64 " reports of %zu hosts (%" PRIu64 " of them more than once)", h->health.n_reports,
+		 h->hosts.n, h->health.n_repeated);
 	hosts_free(&h->hosts);
 }
 
-int hub_run(struct bus *b, const char *name, const volatile sig_atomic_t *stop)
+int hub_run(struct bus *b, const char *name, struct metrics_endpoint *metrics, const volatile sig_atomic_t *stop)
 {
-	struct hub h = { .bus = b, .name = name };
+	uint64_t mono_ns = clock_monotonic_ns();
+	struct hub h = { .bus = b, .name = name, .metrics = metrics, .begun_ns = mono_ns };
 	int err = 0;
+
+	h.health.start_realtime_ns = mono_ns + clock_realtime_offset_ns();
 
 	while (!*stop && !err)
 		err = turn(&h);

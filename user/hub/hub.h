@@ -10,7 +10,10 @@
 
 #include "bus/bus.h"
 
-/* Until *stop is set. `name`: who we are, for leases, logs and people. 0 or -errno. */
-int hub_run(struct bus *b, const char *name, const volatile sig_atomic_t *stop);
+struct metrics_endpoint;
+
+/* Until *stop is set. `name`: who we are, for leases, logs and people. `metrics`: where they are served, or NULL. 0 or
+ * -errno. */
+int hub_run(struct bus *b, const char *name, struct metrics_endpoint *metrics, const volatile sig_atomic_t *stop);
 
 #endif

@@ -103,6 +103,7 @@ void hub_job_free(struct hub_job *j)
 	fed_free(&j->fed);
 	node_findings_free(&j->node_findings);
 	slow_ranks_free(&j->slow_ranks);
+	tally_findings_free(&j->findings);
 	free(j->name);
 	free(j);
 }
@@ -143,6 +144,7 @@ int hub_job_ticks(struct hub_job *j, const struct hosts *hosts, uint64_t now_ns)
 	err = hosts_judge(j, hosts, now_ns);
 	if (!err && now_ns >= j->settle_ns + SETTLE_EVERY_NS) {
 		j->settle_ns = now_ns;
+		tally_findings_settle(&j->findings);
 		err = fed_settle(&j->fed, j->pipeline);
 	}
 	return err ? err : pipeline_feed(j->pipeline, &tick.hdr);

@@ -11,6 +11,7 @@
 #include "hub/node_findings.h"
 #include "hub/report_records.h"
 #include "hub/slow_ranks.h"
+#include "metrics/tally.h"
 
 #define JOB_TICK_NS 500000000ull /* of the detectors, on the hub's axis */
 
@@ -25,6 +26,7 @@ struct hub_job {
 	struct slow_ranks slow_ranks;
 	struct lease lease;
 	struct incident_log log;
+	struct tally_findings findings; /* while the job was ours */
 	struct job_incident *incidents; /* that are open, and those that are to be written as closed */
 	bool taken;                     /* the lease is ours, and the log says so */
 	uint64_t taken_ns;              /* on the hub's axis */

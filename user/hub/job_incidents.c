@@ -141,6 +141,8 @@ static int sink_incident(struct sink *base, const struct incident *i, const stru
 	struct hub_job *j = ((struct incident_sink *)base)->job;
 	struct job_incident *o = incident_find(j, i->id);
 
+	if (j->taken && tally_incident(&j->findings, i))
+		return -ENOMEM;
 	o = o || i->phase == PHASE_CLOSE ? o : incident_new(j, i, m);
 	if (!o)
 		return i->phase == PHASE_CLOSE ? 0 : -ENOMEM;

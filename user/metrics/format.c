@@ -11,7 +11,7 @@
 
 #define HEAD_MAX 768 /* of a metric: HELP, TYPE, UNIT */
 
-static const char *const types[] = { [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_INFO] = "info" };
+static const char *const types[] = { "counter", "gauge", "info", "histogram" }; /* by enum metric_type */
 
 const char *format_content_type(enum metrics_format f)
 {

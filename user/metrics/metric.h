@@ -7,9 +7,9 @@
 
 #include <stddef.h>
 
-#define METRIC_LABELS_MAX 8
+#define METRIC_LABELS_MAX 9
 
-enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_INFO };
+enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_INFO, METRIC_HISTOGRAM };
 
 enum metric_id {
 #define METRIC(id, name, type, unit, labels, series, help) METRIC_##id,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * metrics.h - a session as Prometheus metrics. A sink counts operations and findings; once a second the session has a
- * page written into shared memory, and a process without rights (server.h) serves it. So no client, however slow or
- * hostile, has anything to do with the loop.
+ * metrics.h - a session as Prometheus metrics: a sink counts operations and findings, and once a second the session
+ * has a page of them served (endpoint.h).
  */
 #ifndef RANKTRACE_METRICS_H
 #define RANKTRACE_METRICS_H
@@ -13,9 +12,7 @@
 struct metrics;
 struct pipeline;
 
-/* Binds "[ADDR:]PORT" and starts the server; while this process has one thread. `config`: its web configuration file
- * (web_config.h), or NULL. The sink is the pipeline's, which closes it. 0, or -errno with object, cause and remedy in
- * `error`. */
+/* As metrics_endpoint_open(). The sink is the pipeline's, which closes it. */
 int metrics_serve(const char *address, const char *config, struct pipeline *p, struct metrics **ret, char *error,
 		  size_t size);
 /* A page is due. */

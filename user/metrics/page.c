@@ -17,7 +17,7 @@
 #define VALUE_MAX_BYTES 32
 /* A label: its name, three bytes for each that is no character, twice that where all are escaped. */
 #define LABEL_BYTES (NAME_MAX_BYTES + 2 * PAGE_LABEL_MAX + 8)
-#define SAMPLE_MAX (NAME_MAX_BYTES + METRIC_LABELS_MAX * LABEL_BYTES + VALUE_MAX_BYTES)
+#define SAMPLE_MAX (NAME_MAX_BYTES + (METRIC_LABELS_MAX + 1) * LABEL_BYTES + VALUE_MAX_BYTES)
 
 void page_clear(struct page *p)
 {
@@ -46,22 +46,33 @@ static char *value_escape(char *to, const char *value)
 	return to;
 }
 
-static char *labels_put(char *to, const char *names, va_list values)
+static char *label_put(char *to, char before, const char *name, size_t len, const char *value)
+{
+	*to++ = before;
+	memcpy(to, name, len);
+	to += len;
+	*to++ = '=';
+	*to++ = '"';
+	to = value_escape(to, value);
+	*to++ = '"';
+	return to;
+}
+
+/* `le`: the bound of a bucket, or NULL. */
+static char *labels_put(char *to, const char *names, const char *const *values, const char *le)
 {
 	char before = '{';
 
-	while (*names) {
+	for (; *names; values++) {
 		size_t len = strcspn(names, ",");
 
-		*to++ = before;
-		memcpy(to, names, len);
-		to += len;
-		*to++ = '=';
-		*to++ = '"';
-		to = value_escape(to, va_arg(values, const char *));
-		*to++ = '"';
+		to = label_put(to, before, names, len, *values);
 		before = ',';
 		names += len + (names[len] == ',');
+	}
+	if (le) {
+		to = label_put(to, before, "le", 2, le);
+		before = ',';
 	}
 	if (before == ',')
 		*to++ = '}';
@@ -93,25 +104,73 @@ static bool room_make(struct page_family *f, size_t len)
 	return true;
 }
 
-void page_put(struct page *p, enum metric_id id, double value, ...)
+/* `end`: behind the metric's name. */
+static bool sample_put(struct page *p, enum metric_id id, const char *end, const char *const *labels, const char *le,
+		       double value)
 {
 	const struct metric *m = metric_of(id);
 	struct page_family *f = &p->of[id];
-	char sample[SAMPLE_MAX], *end;
+	char sample[SAMPLE_MAX], *to = stpcpy(stpcpy(sample, m->name), end);
+
+	to = value_put(labels_put(to, m->labels, labels, le), value);
+	if (f->n >= m->series_max || !room_make(f, (size_t)(to - sample)))
+		return false;
+	memcpy(f->text + f->len, sample, (size_t)(to - sample));
+	f->len += (size_t)(to - sample);
+	f->n++;
+	return true;
+}
+
+static void labels_take(const char **to, enum metric_id id, va_list values)
+{
+	for (const char *names = metric_of(id)->labels; *names; names += *names == ',') {
+		*to++ = va_arg(values, const char *);
+		names += strcspn(names, ",");
+	}
+}
+
+void page_put(struct page *p, enum metric_id id, double value, ...)
+{
+	const char *labels[METRIC_LABELS_MAX];
 	va_list values;
 
 	if (!isfinite(value))
 		return;
-	end = stpcpy(sample, m->name);
 	va_start(values, value);
-	end = labels_put(end, m->labels, values);
+	labels_take(labels, id, values);
 	va_end(values);
-	end = value_put(end, value);
-	if (f->n >= m->series_max || !room_make(f, (size_t)(end - sample))) {
+	if (!sample_put(p, id, "", labels, NULL, value))
 		p->left_out++;
-		return;
+}
+
+static bool histogram_put(struct page *p, enum metric_id id, const struct histogram *h, const char *const *labels)
+{
+	uint64_t n = 0;
+	bool ok = true;
+
+	for (int i = 0; i < HISTOGRAM_BOUNDS && ok; i++) {
+		n += h->counts[i];
+		ok = sample_put(p, id, "_bucket", labels, histogram_bound(i), (double)n);
 	}
-	memcpy(f->text + f->len, sample, (size_t)(end - sample));
-	f->len += (size_t)(end - sample);
-	f->n++;
+	n += h->counts[HISTOGRAM_BOUNDS];
+	return ok && sample_put(p, id, "_bucket", labels, "+Inf", (double)n) &&
+	       sample_put(p, id, "_sum", labels, NULL, (double)h->sum_ns * 1e-9) &&
+	       sample_put(p, id, "_count", labels, NULL, (double)n);
+}
+
+void page_put_histogram(struct page *p, enum metric_id id, const struct histogram *h, ...)
+{
+	struct page_family *f = &p->of[id];
+	size_t len = f->len, n = f->n;
+	const char *labels[METRIC_LABELS_MAX];
+	va_list values;
+
+	va_start(values, h);
+	labels_take(labels, id, values);
+	va_end(values);
+	if (histogram_put(p, id, h, labels))
+		return;
+	f->len = len;
+	f->n = n;
+	p->left_out += HISTOGRAM_SERIES;
 }

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "metrics/histogram.h"
 #include "metrics/metric.h"
 
 #define PAGE_LABEL_MAX 128 /* bytes, before what has to be escaped is */
@@ -29,5 +30,7 @@ void page_free(struct page *p);
 /* One sample; the values of its labels in the order of the table, each a const char * ("" where unknown). A value that
  * is no number is left out. */
 void page_put(struct page *p, enum metric_id id, double value, ...);
+/* All samples of one histogram, or none. The values of its labels as above. */
+void page_put_histogram(struct page *p, enum metric_id id, const struct histogram *h, ...);
 
 #endif

@@ -248,7 +248,7 @@ void server_stop(struct server *s)
 {
 	if (!s->pid)
 		return;
-	kill(s->pid, SIGKILL);
-	waitpid(s->pid, NULL, 0);
+	if (!kill(s->pid, SIGKILL)) /* a hub may not signal: it ends with this process then */
+		waitpid(s->pid, NULL, 0);
 	s->pid = 0;
 }

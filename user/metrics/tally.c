@@ -38,7 +38,7 @@ const char *tally_kind_name(enum tally_kind k)
 	return names[k];
 }
 
-static enum tally_kind kind_of(const struct comm *c)
+enum tally_kind tally_kind_of(const struct comm *c)
 {
 	switch (c->parallelism) {
 	case PARALLEL_TENSOR: return TALLY_TENSOR;
@@ -78,11 +78,9 @@ static bool waits_for_all(enum op_kind kind)
 	return kind == OP_ALLREDUCE || kind == OP_ALLGATHER || kind == OP_REDUCESCATTER;
 }
 
-static uint64_t last_entry_ns(const struct op *op)
+static bool peers_known(const struct op *op)
 {
-	return waits_for_all(op->kind) && !op->seq_from_attach && op->member->comm->n_seen > 1
-		       ? comm_entry_ns(op->member->comm, op_space(op), op->seq)
-		       : 0;
+	return waits_for_all(op->kind) && !op->seq_from_attach && op->member->comm->n_seen > 1;
 }
 
 /* From when it was called and the GPU was ready for it until the last of its peers entered. */
@@ -93,27 +91,38 @@ static uint64_t wait_ns(const struct op *op, uint64_t last_ns)
 	return last_ns > ready_ns ? last_ns - ready_ns : 0;
 }
 
+/* Against its peers: who was first, who came last. */
+static void entry_add(struct tally_rank *r, struct tally_ops *to, const struct op *op)
+{
+	uint64_t first_ns = comm_first_entry_ns(op->member->comm, op_space(op), op->seq);
+	uint64_t last_ns = comm_entry_ns(op->member->comm, op_space(op), op->seq);
+
+	to->wait_ns += wait_ns(op, last_ns);
+	to->last += last_ns && op->enqueue_ns == last_ns;
+	if (first_ns && op->enqueue_ns >= first_ns)
+		histogram_add(&r->lateness, op->enqueue_ns - first_ns);
+}
+
 int tally_op(struct tally *t, const struct op *op)
 {
-	uint64_t last_ns = last_entry_ns(op);
 	struct tally_rank *r = rank_of(t, op->member);
 	struct tally_ops *to;
 
 	if (!r || !op->end_ns)
 		return 0;
-	to = &r->of[kind_of(op->member->comm)];
+	to = &r->of[tally_kind_of(op->member->comm)];
 	r->probed = true;
 	to->ops++;
 	to->bytes += op_size_bytes(op->kind, op->count, op->dtype, op->member->comm->nranks);
-	to->wait_ns += wait_ns(op, last_ns);
-	to->last += last_ns && op->enqueue_ns == last_ns;
+	if (peers_known(op))
+		entry_add(r, to, op);
 	return 0;
 }
 
 /* --- findings --- */
 
 /* Counted once for each severity that it reaches, from the lowest that it had. */
-int tally_incident(struct tally *t, const struct incident *i)
+int tally_incident(struct tally_findings *t, const struct incident *i)
 {
 	struct tally_incident *n = keyed_get(&t->incidents, i->number, 0, sizeof(*n));
 
@@ -121,7 +130,7 @@ int tally_incident(struct tally *t, const struct incident *i)
 		return -ENOMEM;
 	n->closed = i->phase == PHASE_CLOSE;
 	if (!n->reached[i->f.severity] && !n->closed)
-		t->findings[i->f.kind][i->f.severity]++;
+		t->n[i->f.kind][i->f.severity]++;
 	n->reached[i->f.severity] = true;
 	return 0;
 }
@@ -132,9 +141,26 @@ static bool incident_lives(void *entry, const void *arg)
 	return !((struct tally_incident *)entry)->closed;
 }
 
+void tally_findings_settle(struct tally_findings *t)
+{
+	keyed_keep(&t->incidents, incident_lives, NULL);
+}
+
+void tally_findings_add(struct tally_findings *to, const struct tally_findings *t)
+{
+	for (int k = 0; k < FINDING_KIND_MAX; k++)
+		for (int s = 0; s < SEVERITY_MAX; s++)
+			to->n[k][s] += t->n[k][s];
+}
+
+void tally_findings_free(struct tally_findings *t)
+{
+	keyed_free(&t->incidents);
+}
+
 /* --- how far each is --- */
 
-static bool is_sighted(const struct member *mb)
+bool tally_sighted(const struct member *mb)
 {
 	return mb->last_call_ns || (mb->samples.n && mb->samples.counted);
 }
@@ -158,23 +184,28 @@ static int entered_add(struct tally *t, struct tally_ops *to, const struct membe
 	return 0;
 }
 
-static uint64_t lag_of(const struct member *mb)
+uint64_t tally_lag(const struct member *mb)
 {
 	uint64_t first = mb->comm->highest_seq[SEQ_COLL], own = mb->entered_seq[SEQ_COLL];
 
 	return member_comparable(mb, SEQ_COLL) && first > own ? first - own : 0;
 }
 
+uint64_t tally_moved_ns(const struct member *mb)
+{
+	return larger(mb->last_call_ns, mb->samples.moved ? mb->samples.since_ns : 0);
+}
+
 static int member_add(struct tally *t, const struct member *mb)
 {
-	struct tally_rank *r = mb->gone || !is_sighted(mb) ? NULL : rank_of(t, mb);
-	struct tally_ops *to = r ? &r->of[kind_of(mb->comm)] : NULL;
+	struct tally_rank *r = mb->gone || !tally_sighted(mb) ? NULL : rank_of(t, mb);
+	struct tally_ops *to = r ? &r->of[tally_kind_of(mb->comm)] : NULL;
 
 	if (!r)
 		return 0;
 	r->lives = r->seen = to->any = true;
-	r->moved_ns = larger(r->moved_ns, larger(mb->last_call_ns, mb->samples.moved ? mb->samples.since_ns : 0));
-	to->lag = larger(to->lag, lag_of(mb));
+	r->moved_ns = larger(r->moved_ns, tally_moved_ns(mb));
+	to->lag = larger(to->lag, tally_lag(mb));
 	return entered_add(t, to, mb);
 }
 
@@ -277,7 +308,7 @@ int tally_turn(struct tally *t, const struct model *m)
 	keyed_keep(&t->ranks, rank_lives, NULL);
 	keyed_keep(&t->members, member_seen, NULL);
 	keyed_keep(&t->connections, connection_seen, NULL);
-	keyed_keep(&t->incidents, incident_lives, NULL);
+	tally_findings_settle(&t->findings);
 	return err;
 }
 
@@ -306,5 +337,5 @@ void tally_free(struct tally *t)
 	keyed_free(&t->ranks);
 	keyed_free(&t->members);
 	keyed_free(&t->connections);
-	keyed_free(&t->incidents);
+	tally_findings_free(&t->findings);
 }

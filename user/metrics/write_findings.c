@@ -13,7 +13,7 @@
 
 struct finding_labels {
 	char rank[48], gpu[16];
-	const char *job, *kind, *class, *cause, *severity, *root;
+	const char *job, *host, *kind, *class, *cause, *severity, *root;
 };
 
 /* "5", "3,5", "0,1,2,3 and 4 more". */
@@ -35,6 +35,7 @@ static struct finding_labels labels_of(const struct incident *i, const struct mo
 	const struct gpu *g = incident_gpu(f, m);
 	const char *job = incident_job(f, m);
 	struct finding_labels l = { .job = job ? job : "",
+				    .host = f->host ? f->host : m->host,
 				    .kind = finding_kind_name(f->kind),
 				    .class = hang_class_name(f->class),
 				    .cause = cause_name(f->cause),
@@ -50,11 +51,12 @@ static struct finding_labels labels_of(const struct incident *i, const struct mo
 static bool labels_same(const struct finding_labels *a, const struct finding_labels *b)
 {
 	return !strcmp(a->job, b->job) && a->kind == b->kind && a->class == b->class && a->cause == b->cause &&
-	       a->severity == b->severity && a->root == b->root && !strcmp(a->rank, b->rank) && !strcmp(a->gpu, b->gpu);
+	       a->severity == b->severity && !strcmp(a->host, b->host) && a->root == b->root &&
+	       !strcmp(a->rank, b->rank) && !strcmp(a->gpu, b->gpu);
 }
 
 /* Of several with the same labels the first that opened: it is the oldest. */
-static void ages_write(struct page *p, const struct incidents *open, const struct model *m)
+void write_finding_ages(struct page *p, enum metric_id id, const struct incidents *open, const struct model *m)
 {
 	const struct incident *i = incidents_next_open(open, NULL);
 	struct finding_labels all[WRITE_INCIDENTS_MAX];
@@ -71,26 +73,41 @@ static void ages_write(struct page *p, const struct incidents *open, const struc
 		if (k < n)
 			continue;
 		n++;
-		page_put(p, METRIC_FINDING_AGE, now_ns > since_ns ? (double)(now_ns - since_ns) * 1e-9 : 0, l->job,
-			 l->kind, l->class, l->cause, l->severity, l->rank, l->gpu, l->root);
+		page_put(p, id, now_ns > since_ns ? (double)(now_ns - since_ns) * 1e-9 : 0, l->job, l->kind, l->class,
+			 l->cause, l->severity, l->rank, l->gpu, l->root, l->host);
 	}
 	for (; i; i = incidents_next_open(open, i))
 		p->left_out++;
 }
 
-/* Kinds that there were: a series that is there stays, at 0. */
-void write_findings(struct page *p, const struct incidents *open, const struct tally *t, const struct model *m)
+void finding_counts_add(struct finding_counts *to, const struct incidents *open, const struct tally_findings *t)
 {
-	uint64_t count[FINDING_KIND_MAX][SEVERITY_MAX] = { 0 };
+	const struct incident *i = open ? incidents_next_open(open, NULL) : NULL;
 
-	for (const struct incident *i = incidents_next_open(open, NULL); i; i = incidents_next_open(open, i))
-		count[i->f.kind][i->f.severity]++;
+	for (; i; i = incidents_next_open(open, i))
+		to->open[i->f.kind][i->f.severity]++;
+	for (enum finding_kind k = 0; k < FINDING_KIND_MAX; k++)
+		for (enum severity s = 0; s < SEVERITY_MAX; s++)
+			to->all[k][s] += t->n[k][s];
+}
+
+/* Kinds that there were: a series that is there stays, at 0. */
+void write_finding_counts(struct page *p, enum metric_id open, enum metric_id all, const struct finding_counts *c)
+{
 	for (enum finding_kind k = 0; k < FINDING_KIND_MAX; k++)
 		for (enum severity s = 0; s < SEVERITY_MAX; s++) {
-			if (!t->findings[k][s])
+			if (!c->all[k][s])
 				continue;
-			page_put(p, METRIC_FINDINGS_OPEN, (double)count[k][s], finding_kind_name(k), severity_name(s));
-			page_put(p, METRIC_FINDINGS, (double)t->findings[k][s], finding_kind_name(k), severity_name(s));
+			page_put(p, open, (double)c->open[k][s], finding_kind_name(k), severity_name(s));
+			page_put(p, all, (double)c->all[k][s], finding_kind_name(k), severity_name(s));
 		}
-	ages_write(p, open, m);
+}
+
+void write_findings(struct page *p, const struct incidents *open, const struct tally *t, const struct model *m)
+{
+	struct finding_counts counts = { 0 };
+
+	finding_counts_add(&counts, open, &t->findings);
+	write_finding_counts(p, METRIC_FINDINGS_OPEN, METRIC_FINDINGS, &counts);
+	write_finding_ages(p, METRIC_FINDING_AGE, open, m);
 }

@@ -35,23 +35,28 @@ static void memory_write(struct page *p)
 		fclose(f);
 }
 
+void write_process(struct page *p, uint64_t start_realtime_ns, uint64_t turn_gap_ns)
+{
+	page_put(p, METRIC_START, (double)start_realtime_ns * 1e-9);
+	cpu_write(p);
+	memory_write(p);
+	page_put(p, METRIC_TURN_GAP, (double)turn_gap_ns * 1e-9);
+	page_put(p, METRIC_SERIES_LEFT_OUT, (double)p->left_out);
+}
+
 void write_own(struct page *p, const struct own_health *own, const struct model *m)
 {
 	static const char *const classes[] = { "critical", "normal", "bulk" };
 
 	page_put(p, METRIC_TIER, 1, own->tier, RANKTRACE_VERSION);
-	page_put(p, METRIC_START, (double)(m->start_ns + m->realtime_offset_ns) * 1e-9);
 	page_put(p, METRIC_PROCESSES, own->processes);
 	page_put(p, METRIC_PROBES, own->probes);
 	if (own->prices) {
 		page_put(p, METRIC_PROBE_HITS, (double)own->hits);
 		page_put(p, METRIC_PROBE_SECONDS, (double)own->paid_ns * 1e-9);
 	}
-	cpu_write(p);
-	memory_write(p);
 	page_put(p, METRIC_RECORDS, (double)own->records);
 	for (int i = 0; i < 3; i++)
 		page_put(p, METRIC_LOST, (double)own->lost[i], classes[i]);
-	page_put(p, METRIC_TURN_GAP, (double)own->turn_gap_ns * 1e-9);
-	page_put(p, METRIC_SERIES_LEFT_OUT, (double)p->left_out);
+	write_process(p, m->start_ns + m->realtime_offset_ns, own->turn_gap_ns);
 }

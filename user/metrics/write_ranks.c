@@ -101,6 +101,12 @@ static void operations_write(struct page *p, const struct rank_name *n, const st
 	}
 }
 
+static void lateness_write(struct page *p, const struct rank_name *n, const struct histogram *h)
+{
+	if (histogram_n(h))
+		page_put_histogram(p, METRIC_LATENESS, h, n->job, n->rank);
+}
+
 static void main_thread_write(struct page *p, const struct rank_name *n, const struct model *m, const struct proc *proc)
 {
 	const struct task *t = model_task(m, proc->key, proc->tgid);
@@ -129,6 +135,7 @@ static void rank_write(struct page *p, const struct tally_rank *r, const struct 
 
 	steps_write(p, &n, r->proc);
 	operations_write(p, &n, r);
+	lateness_write(p, &n, &r->lateness);
 	if (r->moved_ns)
 		page_put(p, METRIC_LAST_COLLECTIVE, (double)(r->moved_ns + m->realtime_offset_ns) * 1e-9, n.job,
 			 n.rank);

@@ -398,14 +398,27 @@ void comm_contradicted(const struct op *op)
 		mb->blind |= !mb->proc->dead && mb->entered_seq[space] <= op->seq;
 }
 
-uint64_t comm_entry_ns(const struct comm *c, int space, uint64_t seq)
+/* NULL: too long ago, or none entered it. */
+static const struct entries *entries_find(const struct comm *c, int space, uint64_t seq)
 {
 	const struct entries *s = ((const struct comm_own *)c)->ring[space];
 
-	if (!s)
-		return 0;
-	s += seq % ENTRY_RING;
-	return s->used && s->seq == seq ? s->last_ns : 0;
+	s = s ? s + seq % ENTRY_RING : NULL;
+	return s && s->used && s->seq == seq ? s : NULL;
+}
+
+uint64_t comm_entry_ns(const struct comm *c, int space, uint64_t seq)
+{
+	const struct entries *s = entries_find(c, space, seq);
+
+	return s ? s->last_ns : 0;
+}
+
+uint64_t comm_first_entry_ns(const struct comm *c, int space, uint64_t seq)
+{
+	const struct entries *s = entries_find(c, space, seq);
+
+	return s ? s->first_ns : 0;
 }
 
 static uint64_t entry_of(const struct op *op)

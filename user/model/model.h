@@ -348,8 +348,7 @@ const struct counter *proc_counter(const struct proc *p, const char *name); /* N
  * is known. */
 bool proc_step(const struct proc *p, uint64_t *ret_step);
 const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid);
-/* Process that is global rank `rank` of the job (NULL: any); NULL not seen. */
-const struct proc *model_rank(const struct model *m, const struct job_id *job, int rank);
+const struct proc *model_rank(const struct model *m, const struct job_id *job, int rank); /* job NULL: any */
 /* The member's operation with this sequence number among ops of `space` (SEQ_*); NULL: not entered or dropped. */
 const struct op *member_op(const struct member *mb, int space, uint64_t seq);
 /* The same for Send and Recv: number `seq` to or from `peer` (rank in the communicator). */
@@ -370,8 +369,9 @@ uint64_t op_duration_ns(const struct op *op); /* end - enqueue, 0 unknown */
  * session's floor, 5 x its p99.9 lag, and its habit with a margin of 4 x that, at most 3 s. COMM_WARMUP_NS during
  * warm-up; COMM_CARE_NS where only samples show it, and too few. */
 uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c);
-/* When the last member entered collective `seq` of `space`; 0: too long ago, or none did. */
+/* When the last (the first) member entered collective `seq` of `space`; 0: too long ago, or none did. */
 uint64_t comm_entry_ns(const struct comm *c, int space, uint64_t seq);
+uint64_t comm_first_entry_ns(const struct comm *c, int space, uint64_t seq);
 /* Entered is not reached. The oldest open operation that must be over before this one can begin: before it on its
  * stream, or behind a wait (cuStreamWaitEvent) in front of it; not one of its own NCCL group, these run together.
  * NULL: none is known; what is no NCCL operation is not seen. */

@@ -84,6 +84,35 @@ static void series_are_bounded(void **state)
 	assert_int_equal(page.left_out, 5);
 }
 
+/* Buckets are sums of those below; what has no room for all its samples has none. */
+static void histograms_are_whole(void **state)
+{
+	struct histogram h = { .sum_ns = 0 };
+	const char *text;
+	size_t most = metric_of(METRIC_LATENESS)->series_max / HISTOGRAM_SERIES;
+	char rank[24];
+
+	(void)state;
+	histogram_add(&h, 1000000); /* a bound is its bucket's */
+	histogram_add(&h, 1000001);
+	histogram_add(&h, 20000000000);
+	page_clear(&page);
+	for (size_t i = 0; i <= most; i++) {
+		snprintf(rank, sizeof(rank), "%zu", i);
+		page_put_histogram(&page, METRIC_LATENESS, &h, "j", rank);
+	}
+	text = page.of[METRIC_LATENESS].text;
+	assert_non_null(strstr(text, "_bucket{train_job=\"j\",rank=\"0\",le=\"0.0003\"} 0\n"));
+	assert_non_null(strstr(text, "_bucket{train_job=\"j\",rank=\"0\",le=\"0.001\"} 1\n"));
+	assert_non_null(strstr(text, "_bucket{train_job=\"j\",rank=\"0\",le=\"0.003\"} 2\n"));
+	assert_non_null(strstr(text, "_bucket{train_job=\"j\",rank=\"0\",le=\"10.0\"} 2\n"));
+	assert_non_null(strstr(text, "_bucket{train_job=\"j\",rank=\"0\",le=\"+Inf\"} 3\n"
+				     "ranktrace_entry_lateness_seconds_sum{train_job=\"j\",rank=\"0\"} 20.002000001\n"
+				     "ranktrace_entry_lateness_seconds_count{train_job=\"j\",rank=\"0\"} 3\n"));
+	assert_int_equal(page.of[METRIC_LATENESS].n, most * HISTOGRAM_SERIES);
+	assert_int_equal(page.left_out, HISTOGRAM_SERIES);
+}
+
 static void page_fill(void)
 {
 	page_clear(&page);
@@ -187,6 +216,7 @@ int main(void)
 		cmocka_unit_test(values_are_written),   cmocka_unit_test(labels_are_foreign),
 		cmocka_unit_test(series_are_bounded),   cmocka_unit_test(formats_differ_in_heads),
 		cmocka_unit_test(readers_cannot_write), cmocka_unit_test(addresses_are_numbers),
+		cmocka_unit_test(histograms_are_whole),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "metrics/tally.h"
+#include "model/state.h"
 
 static const struct job_id job = { .name = "j", .shown = "j", .nth = 1 };
 static struct model m;
@@ -121,11 +122,40 @@ static void child_is_no_rank(void **state)
 	assert_null(turn(1, 1));
 }
 
+/* Of a collective that waits for all: behind who was first, whatever the order in which they end. */
+static void lateness_is_behind_the_first(void **state)
+{
+	struct entries ring[ENTRY_RING] = {
+		[7] = { .used = true, .seq = 7, .first_ns = 1000000000, .last_ns = 1020000000 }
+	};
+	struct comm_own own;
+	struct op op = { .member = &members[0], .kind = OP_ALLREDUCE, .seq = 7, .enqueue_ns = 1020000000, .end_ns = 2 };
+	const struct tally_rank *r;
+
+	(void)state;
+	setup_job();
+	own = (struct comm_own){ .c = comms[0], .ring = { [SEQ_COLL] = ring } };
+	members[0].comm = &own.c;
+	assert_int_equal(tally_op(&tally, &op), 0);
+	op.enqueue_ns = 1000000000;
+	assert_int_equal(tally_op(&tally, &op), 0);
+	op.seq = 8; /* the others' entries are not known any more */
+	assert_int_equal(tally_op(&tally, &op), 0);
+	op = (struct op){ .member = &members[0], .kind = OP_SEND, .seq = 7, .enqueue_ns = 1020000000, .end_ns = 2 };
+	assert_int_equal(tally_op(&tally, &op), 0);
+	r = turn(0, 0);
+	assert_int_equal(histogram_n(&r->lateness), 2);
+	assert_int_equal(r->lateness.sum_ns, 20000000);
+	assert_int_equal(r->lateness.counts[0], 1); /* the first */
+	assert_int_equal(r->lateness.counts[4], 1); /* over 0.01, up to 0.03 */
+	assert_int_equal(r->of[TALLY_DATA].last, 1);
+}
+
 static void say(uint64_t number, enum finding_phase phase, enum severity s)
 {
 	struct incident i = { .number = number, .phase = phase, .f = { .kind = FINDING_HANG, .severity = s } };
 
-	assert_int_equal(tally_incident(&tally, &i), 0);
+	assert_int_equal(tally_incident(&tally.findings, &i), 0);
 }
 
 static void findings_count_once_a_severity(void **state)
@@ -138,18 +168,22 @@ static void findings_count_once_a_severity(void **state)
 	say(1, PHASE_UPDATE, SEVERITY_WARNING);
 	say(1, PHASE_CLOSE, SEVERITY_CRITICAL);
 	say(2, PHASE_OPEN, SEVERITY_WARNING);
-	assert_int_equal(tally.findings[FINDING_HANG][SEVERITY_WARNING], 2);
-	assert_int_equal(tally.findings[FINDING_HANG][SEVERITY_CRITICAL], 1);
+	assert_int_equal(tally.findings.n[FINDING_HANG][SEVERITY_WARNING], 2);
+	assert_int_equal(tally.findings.n[FINDING_HANG][SEVERITY_CRITICAL], 1);
 	turn(0, 0);
-	assert_int_equal(tally.incidents.n, 1);
+	assert_int_equal(tally.findings.incidents.n, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(collectives_never_fall), cmocka_unit_test(created_here_counts_from_zero),
-		cmocka_unit_test(lag_is_to_the_first),    cmocka_unit_test(each_rank_is_there_once),
-		cmocka_unit_test(child_is_no_rank),       cmocka_unit_test(findings_count_once_a_severity),
+		cmocka_unit_test(collectives_never_fall),
+		cmocka_unit_test(created_here_counts_from_zero),
+		cmocka_unit_test(lag_is_to_the_first),
+		cmocka_unit_test(each_rank_is_there_once),
+		cmocka_unit_test(child_is_no_rank),
+		cmocka_unit_test(findings_count_once_a_severity),
+		cmocka_unit_test(lateness_is_behind_the_first),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
