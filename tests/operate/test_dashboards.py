@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prometheus and Alertmanager with the rules and examples of dashboards/ over a simulated job, which `watch` and
-`record` serve: rules load, each panel's query returns data, each file is as panels.py has it. A rank that is stopped
-pages once on the pager's webhook with its rank within 30 s, and ends with a message; a stall that is a warning pages no
-one."""
+"""Prometheus and Alertmanager with the rules and examples of dashboards/ over a simulated job, which `watch`, `record`
+and a hub serve, and `ranktrace notify`: rules load, each panel's query returns data, each file is as panels.py has it.
+A rank that hangs for 20 s is a warning: it reaches the channel, no pager, and each of notify's webhooks once. A rank
+that is stopped pages once on the pager's webhook and each of notify's with its rank within 30 s, again by the schedule,
+and ends with a message."""
+import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 import types
+import urllib.request
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 sys.path.insert(1, sys.path[0] + "/../watch")
@@ -23,7 +28,8 @@ import panels
 import ports
 from test_watch_metrics import url_of
 
-RANKS = 4
+RANKS, AGAIN_S = 4, 20
+STOPPED = ("hang", "stopped")
 
 
 def files():
@@ -51,7 +57,7 @@ def panels_have_data(m, timeout=60):
 
 
 def targets_are_up(m):
-    data = m.wait(lambda d: sum(t["health"] == "up" for t in d["activeTargets"]) == 2, 40, "targets")
+    data = m.wait(lambda d: sum(t["health"] == "up" for t in d["activeTargets"]) == 3, 40, "targets")
     job.check(data, f"targets: {m.get('targets')}")
     rules = m.get("rules")
     bad = [r["name"] for g in rules["groups"] for r in g["rules"] if r["health"] == "err"]
@@ -63,58 +69,156 @@ def of_rank(path, body, channel, rank, status):
         any(a["labels"].get("rank") == str(rank) for a in body["alerts"])
 
 
+def priorities(hook, channel):
+    return {a["labels"]["priority"] for _, path, body in hook.got if path == channel for a in body["alerts"]}
+
+
+def told(hook, rank, kinds, event):
+    """By notify's own format: of the rank's incident."""
+    return [g for g in hook.got if g[1] == "/json" and g[2]["event"] == event and
+            (g[2]["incident"]["kind"], g[2]["incident"]["ranks"]) in [(k, [rank]) for k in kinds]]
+
+
+def each_channel_once(hook, id):
+    """Each format has as many messages of the incident as events there were: none is there twice."""
+    events = [b["event"] for _, p, b in hook.got if p == "/json" and b["id"] == id]
+    for name in monitoring.Notify.FORMATS:
+        of = [b for _, p, b in hook.got if p == f"/{name}" and id in json.dumps(b)]
+        job.check(len(of) == len(events), f"{name} has {len(of)} messages, events {events}: {of}")
+    job.check(events.count("open") == 1 and events.count("resolved") <= 1, f"{events}")
+    return events
+
+
+def warned(s, hook, rank):
+    """A stall that ends by itself: the channel and notify's webhooks, at its end too, and no pager."""
+    f = s.wait(60, kind="hang", phase="open", ranks=[rank])
+    job.check(f, f"no hang: {s.findings}")
+    job.check(hook.wait(lambda path, body: of_rank(path, body, "/channel", rank, "firing"), 40),
+              f"no warning of rank {rank}: {hook.got}")
+    job.check(s.wait(60, kind="hang", phase="close", ranks=[rank]), f"the hang does not end: {s.findings}")
+    job.check(hook.wait(lambda path, body: path == "/json" and body["id"] == f["id"] and body["event"] == "resolved",
+                        40), f"notify does not say that it is over: {hook.got}")
+    events = each_channel_once(hook, f["id"])
+    job.check(not [g for g in hook.got if g[1] == "/pager"], f"a stall of 20 s pages: {hook.got}")
+    job.check(priorities(hook, "/channel") == {"P1"}, f"{hook.got}")
+    print(f"  a warning reached the channel, and each of notify's: {events}")
+
+
 def paged(s, hook, rank, begun):
-    """Once, with its rank; then it goes on."""
+    """Once, with its rank, by both ways."""
     got = hook.wait(lambda path, body: of_rank(path, body, "/pager", rank, "firing"), 60)
     job.check(got, f"no page: {hook.got}\n{s.findings}")
     print(f"  paged {got[0] - begun:.1f} s after the rank was stopped")
     job.check(got[0] - begun <= job.bar(30), f"{got[0] - begun:.1f} s until the page")
-    time.sleep(7)  # an interval of its group more
+    job.check(hook.wait(lambda path, body: path == "/json" and body["event"] == "again" and
+                        body["incident"]["ranks"] == [rank], 60), f"not again: {hook.got}")
+    first, again = (told(hook, rank, STOPPED, e)[0] for e in ("open", "again"))
+    print(f"  notify told {first[0] - begun:.1f} s after, again {again[0] - first[0]:.1f} s later")
+    job.check(first[0] - begun <= job.bar(30) and again[0] - first[0] >= AGAIN_S - 1, f"{first}\n{again}")
     pages = [b for _, p, b in hook.got if p == "/pager" and b["status"] == "firing"]
     named = {a["labels"].get("rank") for b in pages for a in b["alerts"]}
     job.check(len(pages) == 1 and named == {str(rank)}, f"pages: {pages}")
+    job.check(priorities(hook, "/pager") == {"P0"}, f"{pages}")
     job.check(any(f["ranks"] == [rank] and f["severity"] == "critical" for f in s.findings), f"{s.findings}")
+    return first[2]["id"]
 
 
-def session(a, command):
+def resolved(hook, rank, id):
+    job.check(hook.wait(lambda path, body: of_rank(path, body, "/pager", rank, "resolved"), 60) and
+              hook.wait(lambda path, body: path == "/json" and body["id"] == id and body["event"] == "resolved", 60),
+              f"no message that it is over: {hook.got}")
+    print(f"  {each_channel_once(hook, id)} on each channel")
+
+
+def session(a, command, *args):
     """Each with files of its own."""
     d = tempfile.mkdtemp(prefix="ranktrace-session-")
     job.dirs.append(d)
-    return outside.Session(types.SimpleNamespace(dir=d, process=a.process), command, "--metrics", "0")
+    return outside.Session(types.SimpleNamespace(dir=d, process=a.process), command, "--metrics", "0", *args)
+
+
+class Hub:
+    """A hub on a server of its own, on loopback."""
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="ranktrace-hub-")
+        job.dirs.append(self.dir)
+        port, self.metrics = monitoring.free_port(), monitoring.free_port()
+        self.url = f"nats://127.0.0.1:{port}"
+        with open(f"{self.dir}/nats.conf", "w") as f:
+            f.write(f'listen: "127.0.0.1:{port}"\njetstream {{ store_dir: "{self.dir}/js" }}\n')
+        self.processes = [self.start("nats-server", "-c", f"{self.dir}/nats.conf"),
+                          self.start(job.RANKTRACE, "hub", "--nats", self.url, "--metrics", str(self.metrics))]
+        job.jobs.append(self)
+
+    def start(self, *argv):
+        return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=open(f"{self.dir}/stderr", "a"))
+
+    def kill(self):
+        for p in self.processes:
+            if p.poll() is None:
+                p.kill()
+                p.wait()
+
+    def stop(self):
+        """What serves its metrics ends with it."""
+        self.processes[1].terminate()
+        job.check(self.processes[1].wait(20) == 0, open(f"{self.dir}/stderr").read())
+        self.kill()
+        end = time.monotonic() + 10
+        while self.served():
+            job.check(time.monotonic() < end, "the server of the hub's metrics is left")
+            time.sleep(0.1)
+
+    def served(self):
+        with socket.socket() as s:
+            return not s.connect_ex(("127.0.0.1", self.metrics))
+
+
+def scraped(url):
+    """Quickly, and little."""
+    begin = time.monotonic()
+    with urllib.request.urlopen(url, timeout=10) as r:
+        text = r.read().decode()
+    out = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
+    job.check(out.returncode == 0 and not out.stderr, f"promtool: {out.stdout}{out.stderr}")
+    print(f"  the hub's page: {len(text)} bytes, {(time.monotonic() - begin) * 1e3:.0f} ms with promtool's check")
+    job.check(len(text) <= 300_000, f"{len(text)} bytes")
 
 
 def main():
     job.need_root()
     monitoring.need()
+    if not shutil.which("nats-server"):
+        job.skip("nats-server is missing (package nats-server)")
     files()
     rng, _ = job.seed()
     gpus.use()
     ports.Ports(2, [0])
-    hook = monitoring.Webhook()
+    hook, hub = monitoring.Webhook(), Hub()
     rank = rng.randrange(RANKS)
     with autopsies.Autopsy(["--ranks", RANKS, "--steps", 100000, "--step-ms", 60, "--net=tcp",
                             "--seed", rng.randrange(1 << 30),
-                            "--fault", f"hang:rank={rank},step=200,sec=12",
+                            "--fault", f"hang:rank={rank},step=200,sec=20",
                             "--fault", f"cpu:rank={rank},step=20,how=quota,percent=90"]) as a:
-        w, r = session(a, "watch"), session(a, "record")
-        m = monitoring.Monitoring([url_of(s).split("/")[2] for s in (w, r)], hook)
+        w, r = session(a, "watch", "-o", f"{a.dir}/findings.jsonl", "--nats", hub.url), session(a, "record")
+        notify = monitoring.Notify(f"{a.dir}/findings.jsonl", hook, "--warning-after", "3", "--again", f"{AGAIN_S / 60}")
+        m = monitoring.Monitoring([url_of(s).split("/")[2] for s in (w, r)], hook, hubs=[f"127.0.0.1:{hub.metrics}"])
         targets_are_up(m)
-        job.check(w.wait(60, kind="hang", phase="open"), f"no hang: {w.findings}")
         panels_have_data(m)
-        job.check(w.wait(60, kind="hang", phase="close"), f"the hang does not end: {w.findings}")
-        job.check(not hook.got, f"a stall of 12 s is ordinary life: {hook.got}")
+        scraped(f"http://127.0.0.1:{hub.metrics}/metrics")
+        warned(w, hook, rank)
+        hub.stop()
         victim = (rank + 1) % RANKS
         pid = pid_of(w, a, victim)
         os.kill(pid, signal.SIGSTOP)
         begun = time.monotonic()
         try:
-            paged(w, hook, victim, begun)
+            id = paged(w, hook, victim, begun)
         finally:
             os.kill(pid, signal.SIGCONT)
-        end = hook.wait(lambda path, body: of_rank(path, body, "/pager", victim, "resolved"), 60)
-        job.check(end, f"no message that it is over: {hook.got}")
-        others = [g for g in hook.got if g[1] == "/channel"]
-        job.check(not others, f"P1 at once: {others}")
+        resolved(hook, victim, id)
+        notify.kill()
         for s in (w, r):
             s.kill()
 

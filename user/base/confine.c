@@ -292,6 +292,7 @@ static void allow_serving(struct filter *to)
 		SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),  SCMP_SYS(getsockname),  SCMP_SYS(epoll_ctl),
 		SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(poll),         SCMP_SYS(ppoll),
 		SCMP_SYS(write),      SCMP_SYS(writev),      SCMP_SYS(gettimeofday), SCMP_SYS(time),
+		SCMP_SYS(getppid),
 	};
 
 	allow(to, calls, sizeof(calls) / sizeof(calls[0]));

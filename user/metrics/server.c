@@ -248,7 +248,7 @@ void server_stop(struct server *s)
 {
 	if (!s->pid)
 		return;
-	if (!kill(s->pid, SIGKILL)) /* a hub may not signal: it ends with this process then */
+	if (!kill(s->pid, SIGKILL)) /* a hub may not: it sees that its parent is gone */
 		waitpid(s->pid, NULL, 0);
 	s->pid = 0;
 }

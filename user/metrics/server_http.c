@@ -339,7 +339,7 @@ void server_main(pid_t parent, const struct web_config *web)
 	if (!d || confine_server_calls())
 		status_say(SERVER_FAILED);
 	status_say(SERVER_READY);
-	while (http.run_wait(d, WAIT_MS) == MHD_YES)
+	while (http.run_wait(d, WAIT_MS) == MHD_YES && getppid() == parent)
 		old_ones_cut();
-	_exit(1);
+	_exit(1); /* a parent without CAP_KILL (a hub) cannot signal another user, not by its end either */
 }
