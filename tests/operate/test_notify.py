@@ -21,7 +21,11 @@ sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 
 FORMATS = ("wecom", "dingtalk", "feishu", "slack", "json")
-SECRET = "SECabc"
+SECRET, HEADER = "SECabc", "Authorization: Bearer a.b.c"
+# As OpenTelemetry's own definition of the request has it (Debian: python3-opentelemetry-proto), on standard input.
+OTLP_CHECK = ("import sys; from google.protobuf import json_format; "
+              "from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest as R; "
+              "json_format.Parse(sys.stdin.read(), R())")
 
 
 class Server:
@@ -29,7 +33,7 @@ class Server:
 
     def __init__(self):
         server = self
-        self.got, self.refuses = [], set()
+        self.got, self.refuses, self.headers = [], set(), {}
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
@@ -38,8 +42,11 @@ class Server:
                 refused = name in server.refuses
                 if not refused:
                     server.got.append((name, urllib.parse.parse_qs(url.query), body))
+                    server.headers = self.headers if name == "v1/logs" else server.headers
                 answer = json.dumps({"errcode": 93000 if refused else 0, "code": 1 if refused else 0,
                                      "errmsg": "no"}).encode()
+                if name == "v1/logs":
+                    answer = server.otlp_answer
                 self.send_response(500 if refused and name in ("json", "slack") else 200)
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
@@ -48,6 +55,7 @@ class Server:
             def log_message(self, *_):
                 pass
 
+        self.otlp_answer = b"{}"
         self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
@@ -66,13 +74,12 @@ class Notify:
         self.dir, self.findings, self.state = folder, f"{folder}/findings.jsonl", f"{folder}/state"
         self.argv = [job.RANKTRACE, "notify", "--state", self.state, "--health-events", f"{folder}/events.jsonl",
                      *more, self.findings]
-        for name in FORMATS:
-            path = f"{folder}/{name}.url"
-            with open(path, "w") as f:
-                f.write(f"http://127.0.0.1:{server.http.server_address[1]}/{name}\n")
-                f.write(SECRET + "\n" if name in ("dingtalk", "feishu") else "")
-            os.chmod(path, 0o600)
-            self.argv[-1:-1] = ["--to", f"{name}={path}"]
+        for name, path, second in [(f, f, SECRET if f in ("dingtalk", "feishu") else "") for f in FORMATS] + \
+                [("otlp", "v1/logs", HEADER)]:
+            with open(f"{folder}/{name}.url", "w") as f:
+                f.write(f"http://127.0.0.1:{server.http.server_address[1]}/{path}\n{second}\n")
+            os.chmod(f"{folder}/{name}.url", 0o600)
+            self.argv[-1:-1] = ["--to", f"{name}={folder}/{name}.url"]
         self.process, self.err = None, open(f"{folder}/stderr", "w+")
 
     def start(self):
@@ -90,7 +97,7 @@ class Notify:
     def find(self, id, phase, **more):
         line = {"id": id, "phase": phase, "severity": "critical", "kind": "gpu_health", "job": "llama",
                 "host": "node-7", "ranks": [5], "caused_by": None, "cause": "gpu_lost",
-                "summary": f"GPU 1 (rank 5) is off the bus: {id}",
+                "summary": f"GPU 1 (rank 5) is off the bus: {id}", "time": "2026-11-26T00:00:02.500Z",
                 "remedy": "drain it", "since": "2026-11-26T00:00:00Z", "gpu_uuid": "GPU-77", **more}
         with open(self.findings, "a") as f:
             f.write(json.dumps(line) + "\n")
@@ -115,6 +122,38 @@ def signed(server):
     job.check(body["sign"] == wanted, f"feishu: {body}, not {wanted}")
 
 
+def log_events(server, id):
+    """What the collector has of an incident: [(its event, the record, the resource's attributes)]."""
+    found = []
+    for _, _, body in server.of("v1/logs"):
+        of, = body["resourceLogs"]
+        record, = of["scopeLogs"][0]["logRecords"]
+        named = {a["key"]: a["value"] for a in record["attributes"]}
+        if named["ranktrace.id"]["stringValue"] == id:
+            found.append((named["ranktrace.event"]["stringValue"], record, of["resource"]["attributes"]))
+    return found
+
+
+def logged(server):
+    """Begin and end, not what was told again; with time, severity, rank, host; as OpenTelemetry defines it."""
+    got = log_events(server, "a-1")
+    job.check([e for e, _, _ in got] == ["open", "resolved"], f"{got}")
+    _, record, resource = got[0]
+    job.check(record["timeUnixNano"] == "1795651202500000000" and record["severityNumber"] == 18 and
+              record["body"]["stringValue"].startswith("GPU 1 (rank 5)") and got[1][1]["severityNumber"] == 9, f"{got}")
+    job.check({"key": "ranktrace.ranks", "value": {"arrayValue": {"values": [{"intValue": "5"}]}}} in
+              record["attributes"] and {"key": "host.name", "value": {"stringValue": "node-7"}} in resource, f"{got}")
+    job.check(server.headers["Authorization"] == "Bearer a.b.c", f"{server.headers}")
+    if subprocess.run(["/usr/bin/python3", "-c", "import opentelemetry.proto"], capture_output=True).returncode:
+        print("  not held against OpenTelemetry's definition: python3-opentelemetry-proto is missing")
+        return
+    for _, _, body in server.of("v1/logs"):
+        out = subprocess.run(["/usr/bin/python3", "-c", OTLP_CHECK], input=json.dumps(body), capture_output=True,
+                             text=True)
+        job.check(out.returncode == 0, f"{body}: {out.stderr}")
+    print("  an OTLP collector has begin and end as log events, as OpenTelemetry defines them")
+
+
 def first_again_and_end(n, server):
     n.find("old-1", "open")
     n.find("old-1", "close")
@@ -132,6 +171,8 @@ def first_again_and_end(n, server):
     job.check(events(server, "a-1") == ["open", "again", "again", "resolved"], f"{server.got}")
     job.check(not events(server, "old-1") + events(server, "a-2") + events(server, "a-3"), f"{server.got}")
     signed(server)
+    server.wait(lambda: len(log_events(server, "a-1")) == 2, "two log events")
+    logged(server)
     print("  told, again twice, resolved, once a channel; signatures are right")
 
 
@@ -156,13 +197,15 @@ def acknowledged_and_restarted(n, server):
 
 def refused(n, server):
     server.refuses = {"wecom", "slack"}
+    server.otlp_answer = b'{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"too old"}}'
     had = len(server.of("wecom"))
     n.find("c-1", "open")
     server.wait(lambda: events(server, "c-1")[:2] == ["open", "again"], "the others are told")
-    server.refuses = set()
+    server.refuses, server.otlp_answer = set(), b"{}"
     server.wait(lambda: len(server.of("wecom")) > had, "told when it is back", 40)
     said = n.said()
     job.check("errcode 93000: no" in said and said.count("wecom=") <= 2, f"said: {said}")
+    job.check("the event was rejected: too old" in said, f"said: {said}")
     print("  a channel that refuses holds up no other, and is told when it is back")
 
 
@@ -186,8 +229,11 @@ def drained(n, server):
 
 
 def wrong_words(folder):
+    with open(f"{folder}/header", "w") as f:
+        f.write("http://127.0.0.1:1/v1/logs\ntoken\n")
     for argv, words in (([], "notify whom?"), (["--to", "telegram=/x", "-"], "FORMAT of wecom, dingtalk"),
                         (["--to", f"slack={folder}/none", "-"], "none: No such file"),
+                        (["--to", f"otlp={folder}/header", "-"], "header:2: no header: of otlp"),
                         (["--again", "5,3", "--to", "x=y", "-"], "ascending minutes")):
         out = subprocess.run([job.RANKTRACE, "notify", *argv], capture_output=True, text=True)
         job.check(out.returncode == 2 and words in out.stderr, f"{argv}: {out}")

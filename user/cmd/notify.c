@@ -65,8 +65,8 @@ static void on_signal(int number)
 
 static const struct argp_option notify_options[] = {
 	{ "to", 't', "FORMAT=FILE", 0,
-	  "send to this webhook (may repeat): FORMAT wecom, dingtalk, feishu, slack or json; FILE has its URL, and in "
-	  "a second line the bot's secret",
+	  "send to this webhook (may repeat): FORMAT wecom, dingtalk, feishu, slack, json or otlp (log events of "
+	  "OpenTelemetry); FILE has its URL, and in a second line the bot's secret, of otlp a header",
 	  HELP_OUTPUT },
 	{ "health-events", OPT_EVENTS, "FILE", 0, "append NVSentinel's HealthEvents as JSON lines", HELP_OUTPUT },
 	{ "again", OPT_AGAIN, "MIN,...", 0, "again after so many minutes, until acknowledged (5,10,20,40,80)",

@@ -133,6 +133,13 @@ bool notices_acknowledge(struct notices *s, const char *id)
 	return true;
 }
 
+const char *notice_event_name(enum notice_event event)
+{
+	static const char *const names[] = { "", "open", "again", "worse", "resolved" };
+
+	return names[event];
+}
+
 /* --- what is due --- */
 
 static int64_t due_ms(const struct notices *s, const struct notice *n)

@@ -25,6 +25,8 @@ struct cJSON;
 
 enum notice_event { NOTICE_NONE, NOTICE_OPEN, NOTICE_AGAIN, NOTICE_WORSE, NOTICE_RESOLVED };
 
+const char *notice_event_name(enum notice_event event); /* "open"; of NOTICE_NONE "" */
+
 struct notice_rules {
 	int64_t again_ms[AGAIN_MAX]; /* since the first message, ascending */
 	size_t n_again;

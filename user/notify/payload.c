@@ -11,6 +11,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "notify/otlp.h"
 #include "sink/text.h"
 
 #define WECOM_MAX 4000 /* bytes of markdown; it refuses more than 4096 */
@@ -172,11 +173,10 @@ static cJSON *slack(const char *title, const char *body)
 
 static cJSON *generic(const struct notice *n, enum notice_event event, const char *title, const char *body)
 {
-	static const char *const events[] = { "", "open", "again", "worse", "resolved" };
 	cJSON *o = cJSON_CreateObject();
 
 	cJSON_AddNumberToObject(o, "version", 1);
-	cJSON_AddStringToObject(o, "event", events[event]);
+	cJSON_AddStringToObject(o, "event", notice_event_name(event));
 	cJSON_AddStringToObject(o, "id", n->id);
 	cJSON_AddStringToObject(o, "severity", severity_name(n->notified_as));
 	cJSON_AddNumberToObject(o, "message", n->stage);
@@ -202,6 +202,7 @@ char *payload_make(enum payload_format f, const struct notice *n, enum notice_ev
 		case PAYLOAD_DINGTALK: o = dingtalk(title.data, body.data); break;
 		case PAYLOAD_FEISHU: o = feishu(n, event, title.data, body.data, extra); break;
 		case PAYLOAD_SLACK: o = slack(title.data, body.data); break;
+		case PAYLOAD_OTLP: o = otlp_event(n, event, extra->now_ms); break;
 		default: o = generic(n, event, title.data, body.data); break;
 		}
 		text = cJSON_PrintUnformatted(o);
@@ -223,6 +224,8 @@ bool payload_taken(enum payload_format f, long status, const char *body, char *w
 	const cJSON *number = cJSON_GetObjectItemCaseSensitive(o, name ? name : "");
 	bool taken = status >= 200 && status < 300 && (!name || (cJSON_IsNumber(number) && !number->valuedouble));
 
+	if (taken && f == PAYLOAD_OTLP)
+		return !otlp_refused(body, why, size);
 	if (!taken && cJSON_IsNumber(number))
 		snprintf(why, size, "%s %.0f: %.120s", name, number->valuedouble,
 			 *text_of(o, "errmsg") ? text_of(o, "errmsg") : text_of(o, "msg"));

@@ -10,7 +10,8 @@
 
 /* clang-format off */
 #define PAYLOAD_FORMATS(X) \
-	X(WECOM, "wecom") X(DINGTALK, "dingtalk") X(FEISHU, "feishu") X(SLACK, "slack") X(JSON, "json")
+	X(WECOM, "wecom") X(DINGTALK, "dingtalk") X(FEISHU, "feishu") X(SLACK, "slack") X(JSON, "json") \
+	X(OTLP, "otlp")
 /* clang-format on */
 
 enum payload_format {
@@ -23,6 +24,7 @@ enum payload_format {
 struct payload_extra {
 	const char *timestamp, *sign; /* of Feishu's body; NULL: its bot has no secret */
 	const char *also;             /* a further line, NULL none: what will be done, by whom */
+	int64_t now_ms;               /* the time of day, since 1970 */
 };
 
 const char *payload_format_name(enum payload_format f);

@@ -25,6 +25,7 @@
 #define RETRY_MAX_MS 300000
 #define ANSWER_MAX 4096
 #define URL_MAX 2048
+#define SECRET_MAX 2048 /* a header with a token, of OTLP */
 /* clang-format off */
 #define FUNCTIONS(X) \
 	X(global_init) X(easy_init) X(easy_setopt) X(easy_cleanup) X(easy_getinfo) X(easy_strerror) X(slist_append) \
@@ -44,6 +45,7 @@ struct channel {
 	const char *file; /* in `name` */
 	CURL *easy;       /* NULL: nothing is under way */
 	char *body;
+	struct curl_slist *headers; /* of the message under way; NULL: those of all */
 	char answer[ANSWER_MAX];
 	size_t answer_len;
 	char id[FINDING_ID_MAX]; /* of the notice that it is notified of */
@@ -70,6 +72,11 @@ static bool library_open(void)
 	return all;
 }
 
+static struct curl_slist *headers_new(void)
+{
+	return curl.slist_append(curl.slist_append(NULL, "Content-Type: application/json; charset=utf-8"), "Expect:");
+}
+
 struct sender *sender_new(char *error, size_t size)
 {
 	struct sender *s = calloc(1, sizeof(*s));
@@ -81,15 +88,14 @@ struct sender *sender_new(char *error, size_t size)
 	}
 	s->names[CHANNEL_EVENTS] = "health-events";
 	s->multi = curl.multi_init();
-	s->headers = curl.slist_append(NULL, "Content-Type: application/json; charset=utf-8");
-	s->headers = curl.slist_append(s->headers, "Expect:");
+	s->headers = headers_new();
 	return s;
 }
 
 /* --- channels --- */
 
 /* Its URL and secret; whatever is wrong is said in `error`. */
-static int secret_read(const struct channel *c, char url[URL_MAX], char secret[256], char *error, size_t size)
+static int secret_read(const struct channel *c, char url[URL_MAX], char secret[SECRET_MAX], char *error, size_t size)
 {
 	FILE *f = fopen(c->file, "re");
 
@@ -100,13 +106,19 @@ static int secret_read(const struct channel *c, char url[URL_MAX], char secret[2
 	}
 	if (fgets(url, URL_MAX, f))
 		url[strcspn(url, " \t\r\n")] = 0;
-	if (fgets(secret, 256, f))
-		secret[strcspn(secret, " \t\r\n")] = 0;
+	if (fgets(secret, SECRET_MAX, f))
+		secret[strcspn(secret, c->format == PAYLOAD_OTLP ? "\r\n" : " \t\r\n")] = 0;
 	fclose(f);
-	if (!strncmp(url, "https://", 8) || !strncmp(url, "http://", 7))
-		return 0;
-	snprintf(error, size, "%s:1: no URL: the first line is the webhook's, https://...", c->file);
-	return -EINVAL;
+	if (strncmp(url, "https://", 8) && strncmp(url, "http://", 7)) {
+		snprintf(error, size, "%s:1: no URL: the first line is the webhook's, https://...", c->file);
+		return -EINVAL;
+	}
+	if (*secret && c->format == PAYLOAD_OTLP && !strstr(secret, ": ")) {
+		snprintf(error, size, "%s:2: no header: of otlp the second line is one, as 'Authorization: Bearer ...'",
+			 c->file);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 static void readers_check(const char *file)
@@ -121,7 +133,7 @@ int sender_add(struct sender *s, const char *text, char *error, size_t size)
 {
 	struct channel *c = &s->channels[s->n];
 	size_t len = strcspn(text, "=");
-	char url[URL_MAX], secret[256];
+	char url[URL_MAX], secret[SECRET_MAX];
 	int err;
 
 	if (s->n == CHANNEL_EVENTS) {
@@ -133,7 +145,9 @@ int sender_add(struct sender *s, const char *text, char *error, size_t size)
 		    !strncmp(text, payload_format_name(c->format), len))
 			break;
 	if (c->format == PAYLOAD_FORMAT_MAX || text[len] != '=' || !text[len + 1]) {
-		snprintf(error, size, "'%s' is no FORMAT=FILE with a FORMAT of wecom, dingtalk, feishu, slack or json",
+		snprintf(error, size,
+			 "'%s' is no FORMAT=FILE with a FORMAT of wecom, dingtalk, feishu, slack, json or "
+			 "otlp",
 			 text);
 		return -EINVAL;
 	}
@@ -178,8 +192,8 @@ static void failed(struct channel *c, int64_t now_ms, const char *why)
 
 static int message_make(struct channel *c, const struct notice *n, int64_t now_ms, const char *also, char url[URL_MAX])
 {
-	char secret[256], error[512], timestamp[32], sign[SIGN_MAX];
-	struct payload_extra extra = { .also = also };
+	char secret[SECRET_MAX], error[512], timestamp[32], sign[SIGN_MAX];
+	struct payload_extra extra = { .also = also, .now_ms = now_ms };
 	int err = secret_read(c, url, secret, error, sizeof(error));
 
 	if (!err && *secret && c->format == PAYLOAD_FEISHU) {
@@ -188,6 +202,8 @@ static int message_make(struct channel *c, const struct notice *n, int64_t now_m
 		extra.sign = sign;
 	} else if (!err && *secret && c->format == PAYLOAD_DINGTALK) {
 		err = sign_dingtalk(secret, now_ms, url, URL_MAX, error, sizeof(error));
+	} else if (!err && *secret && c->format == PAYLOAD_OTLP) {
+		c->headers = curl.slist_append(headers_new(), secret);
 	}
 	if (err) {
 		failed(c, now_ms, error);
@@ -197,16 +213,24 @@ static int message_make(struct channel *c, const struct notice *n, int64_t now_m
 	return c->body ? 0 : -ENOMEM;
 }
 
+static void message_free(struct channel *c)
+{
+	if (c->easy)
+		curl.easy_cleanup(c->easy);
+	curl.slist_free_all(c->headers);
+	free(c->body);
+	c->easy = NULL;
+	c->headers = NULL;
+	c->body = NULL;
+}
+
 static void message_begin(struct sender *s, struct channel *c, const struct notice *n, int64_t now_ms, const char *also)
 {
 	char url[URL_MAX];
 
-	if (message_make(c, n, now_ms, also, url))
-		return;
-	c->easy = curl.easy_init();
+	c->easy = message_make(c, n, now_ms, also, url) ? NULL : curl.easy_init();
 	if (!c->easy) {
-		free(c->body);
-		c->body = NULL;
+		message_free(c);
 		return;
 	}
 	memcpy(c->id, n->id, sizeof(c->id));
@@ -214,7 +238,7 @@ static void message_begin(struct sender *s, struct channel *c, const struct noti
 	*c->answer = 0;
 	curl.easy_setopt(c->easy, CURLOPT_URL, url);
 	curl.easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->body);
-	curl.easy_setopt(c->easy, CURLOPT_HTTPHEADER, s->headers);
+	curl.easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers ? c->headers : s->headers);
 	curl.easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, answer_take);
 	curl.easy_setopt(c->easy, CURLOPT_WRITEDATA, c);
 	curl.easy_setopt(c->easy, CURLOPT_PRIVATE, c);
@@ -254,10 +278,7 @@ static void message_end(struct sender *s, struct channel *c, CURLcode result, st
 			notice_sent(all, n, (int)(c - s->channels), c->event);
 	}
 	curl.multi_remove_handle(s->multi, c->easy);
-	curl.easy_cleanup(c->easy);
-	free(c->body);
-	c->easy = NULL;
-	c->body = NULL;
+	message_free(c);
 	s->n_busy--;
 }
 
@@ -287,7 +308,9 @@ void sender_turn(struct sender *s, struct notices *all, int64_t now_ms,
 		struct notice *n =
 			c->easy || now_ms < c->retry_ms ? NULL : notices_next(all, (int)(c - s->channels), &c->event);
 
-		if (n)
+		if (n && c->format == PAYLOAD_OTLP && c->event == NOTICE_AGAIN)
+			notice_sent(all, n, (int)(c - s->channels), c->event); /* a log needs no reminder */
+		else if (n)
 			message_begin(s, c, n, now_ms, also(of, n));
 	}
 	answers_take(s, all, now_ms);
@@ -310,11 +333,9 @@ void sender_free(struct sender *s)
 	if (!s)
 		return;
 	for (struct channel *c = s->channels; c < s->channels + s->n; c++) {
-		if (c->easy) {
+		if (c->easy)
 			curl.multi_remove_handle(s->multi, c->easy);
-			curl.easy_cleanup(c->easy);
-		}
-		free(c->body);
+		message_free(c);
 		free(c->name);
 	}
 	curl.slist_free_all(s->headers);

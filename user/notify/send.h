@@ -14,7 +14,7 @@ struct sender;
 struct sender *sender_new(char *error, size_t size);
 void sender_free(struct sender *s);
 /* "FORMAT=FILE": FILE's first line is the webhook's URL, its second, where there is one, the secret that messages are
- * signed with (DingTalk, Feishu). It is read again for each message. 0, or -errno with `error`. */
+ * signed with (DingTalk, Feishu), or a header (OTLP). It is read again for each message. 0, or -errno with `error`. */
 int sender_add(struct sender *s, const char *text, char *error, size_t size);
 /* Of all channels, that of health events too; NULL where there is none. */
 const char *const *sender_names(const struct sender *s, int *ret_n);
