@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes docs/report.png, the top of the demo's page; with a folder as argument, pictures of whole pages in it: each of
-some recordings at two sizes in both themes, to be looked at after a change.
+"""Makes docs/report.png, the top of the demo's page, and in tests/report/kept what was looked at last, at two sizes in
+both themes, half as large; with a folder as argument, pictures of whole pages in it of some recordings, to be looked at
+after a change.
 
     python3 -B tests/report/pictures.py [FOLDER [RECORDING...]]"""
 import os
@@ -14,6 +15,7 @@ import test_report
 from test_report import REPLAYS
 
 PICTURE = f"{here}/../../docs/report.png"
+KEPT = f"{here}/kept"
 SIZES = ((1280, 800), (390, 844))
 SHOWN = ("demo", "autopsy_python", "f04_deadlock_blocked", "gpu_health", "healthy")
 
@@ -25,6 +27,17 @@ def page(room, name):
     return path
 
 
+def keep(browser, path):
+    """The heat map is in sight."""
+    os.makedirs(KEPT, exist_ok=True)
+    for width, height in SIZES:
+        for dark in (False, True):
+            browser.size(width, height, dark, scale=0.5)
+            browser.open(path)
+            browser.ask('document.querySelector("canvas[role=application]").closest("section").scrollIntoView()')
+            browser.picture(f"{KEPT}/demo-{width}-{'dark' if dark else 'light'}.png")
+
+
 def main(arguments):
     chromium.needed()
     browser = chromium.Browser()
@@ -33,6 +46,7 @@ def main(arguments):
             browser.size(1280, 960, scale=0.75)
             browser.open(page(room, "demo"))
             browser.picture(PICTURE)
+            keep(browser, page(room, "demo"))
         for name in arguments[1:] or SHOWN if arguments else ():
             for width, height in SIZES:
                 for dark in (False, True):

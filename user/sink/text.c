@@ -78,7 +78,27 @@ static size_t zero_width(const char *s)
 	return n + (s[n] == 'm');
 }
 
-/* One line, from `s` to `end`: its words, each with the spaces in front of it. */
+/* Behind the last comma of a word within `room` columns, and how wide that is; `end`: there is none. */
+static const char *comma_within(const char *word, const char *end, int room, int *ret_width)
+{
+	const char *found = end;
+	int width = 0;
+
+	for (const char *at = word; at < end && width < room;) {
+		size_t none = zero_width(at);
+
+		width += !none;
+		at += none ? none : 1;
+		if (at[-1] == ',' && at < end) {
+			found = at;
+			*ret_width = width;
+		}
+	}
+	return found;
+}
+
+/* One line, from `s` to `end`: its words, each with the spaces in front of it. A list that is wider than a line goes on
+ * behind a comma. */
 static void line_fold(struct text *to, const char *s, const char *end, int columns)
 {
 	int column = 0;
@@ -100,6 +120,8 @@ static void line_fold(struct text *to, const char *s, const char *end, int colum
 			column = FOLD_INDENT;
 			s = word;
 		}
+		if (column + (int)(word - s) + width > columns)
+			at = comma_within(word, at, columns - column - (int)(word - s), &width);
 		text_add(to, "%.*s", (int)(at - s), s);
 		column += (int)(word - s) + width;
 		s = at;

@@ -203,6 +203,8 @@ static void foot_draw(struct canvas *c, int line, const struct top_view *v, cons
 {
 	static const char keys[] = "?:help q:quit Enter:open s:sort /:filter g:group 1-4:pages";
 	static const char of_rank[] = "?:help Esc:back u:stack t:probes d:dump a:ack";
+	static const char of_recording[] = "?:help Esc:back n N:findings arrows:time 1-4:pages";
+	bool one = v->page == TOP_RANK || v->page == TOP_FINDING;
 	int at;
 
 	if (v->typing) {
@@ -213,8 +215,7 @@ static void foot_draw(struct canvas *c, int line, const struct top_view *v, cons
 	if (*s->message)
 		canvas_put(c, line, at, c->cols, INK_WARNING, s->message);
 	else
-		canvas_put(c, line, at, c->cols, INK_DIM,
-			   v->page == TOP_RANK || v->page == TOP_FINDING ? of_rank : keys);
+		canvas_put(c, line, at, c->cols, INK_DIM, !one ? keys : s->seekable ? of_recording : of_rank);
 }
 
 static int head_lines(const struct top_source *s)

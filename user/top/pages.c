@@ -125,7 +125,7 @@ static void text_thread(struct text *t, const struct task *task, uint64_t now_ns
 	char waits[640] = "", age[32];
 
 	text_add(t, "  ");
-	text_foreign(t, task->name, NULL);
+	text_foreign(t, *task->name ? task->name : "thread", NULL); /* new, and not read yet */
 	text_add(t, " (%u): %s", task->tid, task_state_name(task->state));
 	if (task->wait.ns)
 		wait_text(&task->wait, waits, sizeof(waits));

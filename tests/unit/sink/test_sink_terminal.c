@@ -171,7 +171,8 @@ static char *folded(const char *line, int columns)
 	return t.data;
 }
 
-/* Between words; a colour and the later bytes of a character take no room; what is longer than a line stays whole. */
+/* Between words; a colour and the later bytes of a character take no room; what is longer than a line stays whole,
+ * but for a list, which goes on behind a comma. */
 static void test_a_screen_folds(void **state)
 {
 	static const struct {
@@ -189,6 +190,10 @@ static void test_a_screen_folds(void **state)
 		  "0123456789012345678901234567890123456789012345\n          b" },
 		{ "  where   job 0123456789012345678901234567890123456789 b",
 		  "  where   job\n          0123456789012345678901234567890123456789\n          b" },
+		{ "ranks 01234567,01234567,01234567,01234567,01234567,01234567 b",
+		  "ranks\n          01234567,01234567,01234567,\n          01234567,01234567,01234567 b" },
+		{ "0,1 0123456789 0123456789 0123456789 56,89", /* it has room on the next line */
+		  "0,1 0123456789 0123456789 0123456789\n          56,89" },
 	};
 
 	(void)state;
