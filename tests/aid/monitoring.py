@@ -147,19 +147,24 @@ class Monitoring:
 
 
 class Notify:
-    """`ranktrace notify` of a session's file of findings, to a channel of each format: /FORMAT of the webhook."""
+    """`ranktrace notify` of a session's file of findings, to a channel of each format: /FORMAT at that port."""
     FORMATS = ("wecom", "dingtalk", "feishu", "slack", "json")
 
-    def __init__(self, findings, hook, *more):
+    def __init__(self, findings, port, *more):
         self.dir = tempfile.mkdtemp(prefix="ranktrace-notify-")
         job.dirs.append(self.dir)
         argv = [job.RANKTRACE, "notify", "--state", f"{self.dir}/state", *more]
         for name in self.FORMATS:
             with open(f"{self.dir}/{name}.url", "w") as f:
-                f.write(f"http://127.0.0.1:{hook.port}/{name}\n")
+                f.write(f"http://127.0.0.1:{port}/{name}\n")
+            os.chmod(f"{self.dir}/{name}.url", 0o600)
             argv += ["--to", f"{name}={self.dir}/{name}.url"]
         self.process = subprocess.Popen([*argv, findings], stderr=open(f"{self.dir}/stderr", "w"))
         job.jobs.append(self)
+
+    def said(self):
+        with open(f"{self.dir}/stderr") as f:
+            return f.read()
 
     def kill(self):
         if self.process.poll() is None:

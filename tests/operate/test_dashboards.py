@@ -202,7 +202,7 @@ def main():
                             "--fault", f"hang:rank={rank},step=200,sec=20",
                             "--fault", f"cpu:rank={rank},step=20,how=quota,percent=90"]) as a:
         w, r = session(a, "watch", "-o", f"{a.dir}/findings.jsonl", "--nats", hub.url), session(a, "record")
-        notify = monitoring.Notify(f"{a.dir}/findings.jsonl", hook, "--warning-after", "3", "--again",
+        notify = monitoring.Notify(f"{a.dir}/findings.jsonl", hook.port, "--warning-after", "3", "--again",
                                    f"{AGAIN_S / 60}")
         m = monitoring.Monitoring([url_of(s).split("/")[2] for s in (w, r)], hook, hubs=[f"127.0.0.1:{hub.metrics}"])
         targets_are_up(m)

@@ -48,7 +48,7 @@ def main():
     with autopsies.Autopsy(args) as a:
         s = outside.Session(a, "watch", "--metrics", "0", "-o", f"{a.dir}/findings.jsonl")
         m = monitoring.Monitoring([url_of(s).split("/")[2]], hook, quick=False)
-        notify = monitoring.Notify(f"{a.dir}/findings.jsonl", hook)
+        notify = monitoring.Notify(f"{a.dir}/findings.jsonl", hook.port)
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             job.check(a.process.poll() is None, "the job ended")

@@ -28,7 +28,7 @@ def page(room, name):
 
 
 def keep(browser, path):
-    """The heat map is in sight."""
+    """The upper part of the page, of the wide one its heat map."""
     os.makedirs(KEPT, exist_ok=True)
     for width, height in SIZES:
         for dark in (False, True):
