@@ -111,6 +111,11 @@ static void histograms_are_whole(void **state)
 				     "ranktrace_entry_lateness_seconds_count{train_job=\"j\",rank=\"0\"} 3\n"));
 	assert_int_equal(page.of[METRIC_LATENESS].n, most * HISTOGRAM_SERIES);
 	assert_int_equal(page.left_out, HISTOGRAM_SERIES);
+	page_clear(&page);
+	page.of[METRIC_LATENESS].n = most * HISTOGRAM_SERIES - 1; /* room for one sample more */
+	page_put_histogram(&page, METRIC_LATENESS, &h, "j", "0");
+	assert_int_equal(page.of[METRIC_LATENESS].len, 0);
+	assert_int_equal(page.of[METRIC_LATENESS].n, most * HISTOGRAM_SERIES - 1);
 }
 
 static void page_fill(void)
