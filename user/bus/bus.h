@@ -8,6 +8,8 @@
  * each message appended behind the one that its writer saw last, or refused. A table's value is changed only by who
  * knows its revision: leases (whose a job is), marks (what people said of incidents), settings (of agents).
  *
+ * And what is asked for: a question to all agents that listen now, and files in pieces, kept for a day, by key.
+ *
  * All calls wait for the other side, for BUS_WAIT_MS at most, and no thread but the caller's may be in one.
  */
 #ifndef RANKTRACE_BUS_H
@@ -22,6 +24,9 @@
 #define BUS_KEPT_S 120       /* how long reports are kept: what a hub that begins knows of the past */
 #define BUS_SAME_WINDOW_S 10 /* a report that is published twice within that is stored once */
 #define BUS_NO_REVISION 0    /* of a value, or a log: there is none yet */
+#define BUS_PIECE_MAX 262144 /* bytes of a piece: a server takes 1 MB */
+#define BUS_KEY_MAX 256      /* of a piece: tokens with dots between */
+#define BUS_REPLY_MAX 128
 
 enum bus_stream { BUS_REPORTS, BUS_INCIDENTS };
 enum bus_table { BUS_LEASES, BUS_MARKS, BUS_SETTINGS, BUS_TABLES };
@@ -41,6 +46,7 @@ struct bus_message {
 	uint64_t seq;      /* in its stream */
 	uint64_t n_behind; /* that the server has behind it: 0, this is the newest */
 	int64_t stored_ns; /* the server's wall clock */
+	const char *reply; /* of a question: where answers go; NULL none is wanted */
 };
 
 struct bus;
@@ -68,6 +74,16 @@ struct bus_class {
 	/* -ESTALE: its revision is another one now. */
 	int (*table_write)(struct bus *b, enum bus_table table, const char *key, const char *value, uint64_t revision,
 			   uint64_t *ret_revision);
+	/* A piece of a file; one that has the key already is replaced. 0, or as publish(). */
+	int (*piece_put)(struct bus *b, const char *key, const void *data, size_t len);
+	/* -ENOENT: it is not there; -EMSGSIZE: it is longer than `size`. */
+	int (*piece_get)(struct bus *b, const char *key, void *to, size_t size, size_t *ret_len);
+	/* To all that listen now; nothing keeps it. `whose`: a token, by which the server says who may ask. Answers are
+	 * fetched from *ret_answers; NULL: none is wanted. -EACCES: this account may not. */
+	int (*ask)(struct bus *b, const char *whose, const void *data, size_t len, struct bus_cursor **ret_answers);
+	int (*answer)(struct bus *b, const char *reply, const void *data, size_t len);
+	/* Questions from now on, whose they are as `token`: fetched as reports are. */
+	int (*listen)(struct bus *b, struct bus_cursor **ret);
 	void (*close)(struct bus *b);
 };
 

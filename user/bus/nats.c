@@ -157,6 +157,11 @@ static const struct bus_class nats_class = {
 	.append = append,
 	.table_read = table_read,
 	.table_write = table_write,
+	.piece_put = nats_piece_put,
+	.piece_get = nats_piece_get,
+	.ask = nats_ask,
+	.answer = nats_answer,
+	.listen = nats_listen,
 	.close = nats_close,
 };
 

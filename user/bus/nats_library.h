@@ -12,11 +12,15 @@
 #define NATS_FUNCTIONS(X) \
 	X(jsCtx_Destroy) X(jsMsgMetaData_Destroy) X(jsOptions_Init) X(jsPubAck_Destroy) \
 	X(jsPubOptions_Init) X(jsStreamConfig_Init) X(jsSubOptions_Init) X(js_AddStream) \
-	X(js_CreateKeyValue) X(js_GetLastMsg) X(js_KeyValue) X(js_Publish) X(js_SubscribeSync) \
-	X(jsConsumerInfo_Destroy) X(jsStreamInfo_Destroy) X(js_DeleteStream) X(js_GetStreamInfo) \
+	X(js_CreateKeyValue) X(js_DirectGetMsg) X(js_GetLastMsg) X(js_KeyValue) X(js_Publish) X(js_SubscribeSync) \
+	X(jsConsumerInfo_Destroy) X(jsDirectGetMsgOptions_Init) X(jsStreamInfo_Destroy) \
+	X(js_DeleteStream) X(js_GetStreamInfo) \
 	X(kvConfig_Init) X(kvEntry_Destroy) X(kvEntry_Revision) X(kvEntry_Value) X(kvEntry_ValueLen) \
 	X(kvStore_Create) X(kvStore_Destroy) X(kvStore_Get) X(kvStore_Update) X(natsConnection_Connect) \
-	X(natsConnection_Destroy) X(natsConnection_JetStream) X(natsConnection_Status) X(natsMsg_Destroy) \
+	X(natsConnection_Destroy) X(natsConnection_FlushTimeout) X(natsConnection_GetLastError) \
+	X(natsConnection_Publish) X(natsConnection_PublishRequest) X(natsConnection_SubscribeSync) \
+	X(natsInbox_Create) X(natsInbox_Destroy) X(natsMsg_GetReply) \
+	X(natsConnection_JetStream) X(natsConnection_Status) X(natsMsg_Destroy) \
 	X(natsMsg_GetData) X(natsMsg_GetDataLength) X(natsMsg_GetMetaData) X(natsMsg_GetSequence) \
 	X(natsMsg_GetSubject) X(natsOptions_Create) X(natsOptions_Destroy) \
 	X(natsOptions_LoadCATrustedCertificates) X(natsOptions_LoadCertificatesChain) \

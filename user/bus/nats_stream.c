@@ -34,7 +34,7 @@ void nats_subject(enum bus_stream stream, const char *token, char to[NATS_SUBJEC
 
 /* --- making them --- */
 
-static int stream_add(struct nats_bus *b, jsStreamConfig *c)
+int nats_stream_add(struct nats_bus *b, jsStreamConfig *c)
 {
 	jsErrCode code = 0;
 	natsStatus s = b->lib->js_AddStream(NULL, b->js, c, NULL, &code);
@@ -65,7 +65,7 @@ static int stream_make(struct nats_bus *b, enum bus_stream stream)
 	c.MaxBytes = reports ? REPORTS_BYTES : -1;
 	c.Duplicates = BUS_SAME_WINDOW_S * SEC;
 	c.MaxMsgsPerSubject = reports ? -1 : INCIDENTS_OF_JOB;
-	return stream_add(b, &c);
+	return nats_stream_add(b, &c);
 }
 
 static const char *const buckets[BUS_TABLES] = {
@@ -112,6 +112,7 @@ int nats_streams_make(struct nats_bus *b, const struct bus_cfg *cfg, char *error
 		if (b->lib->natsConnection_Status(b->connection) == NATS_CONN_STATUS_CONNECTED)
 			err = stream_make(b, BUS_REPORTS);
 		err = err ? err : stream_make(b, BUS_INCIDENTS);
+		err = err ? err : nats_files_make(b);
 		for (int t = 0; t < BUS_TABLES && !err; t++)
 			err = bucket_make(b, (enum bus_table)t);
 		if (!err)
@@ -128,13 +129,6 @@ int nats_streams_make(struct nats_bus *b, const struct bus_cfg *cfg, char *error
 }
 
 /* --- cursors --- */
-
-struct bus_cursor {
-	struct nats_bus *b;
-	natsSubscription *sub;
-	natsMsg *msg;      /* of the last call */
-	uint64_t heard_ns; /* the last message, or that it is known */
-};
 
 /* Does the stream of reports answer? */
 static bool reports_answer(struct nats_bus *b)
@@ -207,6 +201,13 @@ static int message_read(struct bus_cursor *c, struct bus_message *ret)
 	const char *subject = lib->natsMsg_GetSubject(c->msg), *dot = subject ? strrchr(subject, '.') : NULL;
 	jsMsgMetaData *meta = NULL;
 
+	if (dot && c->plain) {
+		*ret = (struct bus_message){ .token = dot + 1,
+					     .data = lib->natsMsg_GetData(c->msg),
+					     .len = lib->natsMsg_GetDataLength(c->msg),
+					     .reply = lib->natsMsg_GetReply(c->msg) };
+		return 1;
+	}
 	if (!dot || lib->natsMsg_GetMetaData(&meta, c->msg))
 		return -EBADMSG;
 	*ret = (struct bus_message){ .token = dot + 1,
@@ -244,7 +245,7 @@ int nats_fetch(struct bus_cursor *c, int wait_ms, struct bus_message *ret)
 	c->msg = NULL;
 	s = lib->natsSubscription_NextMsg(&c->msg, c->sub, wait_ms);
 	if (s == NATS_TIMEOUT)
-		return cursor_check(c);
+		return c->plain ? 0 : cursor_check(c);
 	c->heard_ns = clock_monotonic_ns();
 	if (s == NATS_SLOW_CONSUMER || s == NATS_MISMATCH) /* what it passed over is lost to us; it goes on */
 		return 0;

@@ -28,7 +28,8 @@ struct agent {
 	uint64_t started_ns, sequence, due_ns, lost;
 	bool ended; /* the publisher; it was said */
 	struct agent_settings settings;
-	bool settings_new, paused;
+	struct agent_ask asked;
+	bool settings_new, is_asked, paused;
 	char settings_error[256];
 	struct {
 		struct publisher_frame frame;
@@ -66,12 +67,26 @@ static void report_send(struct agent *a, const struct model *m)
 	out_send(a, report_pack(r, a->out.bytes));
 }
 
+/* What comes while the last question is not taken yet waits in the socket. */
+static void words_hear(struct agent *a)
+{
+	struct publisher_word w;
+
+	while (!a->is_asked && publisher_hear(a->fd, &w)) {
+		a->is_asked = w.kind == WORD_ASK;
+		a->settings_new |= w.kind == WORD_SETTINGS;
+		if (w.kind == WORD_ASK)
+			a->asked = w.ask;
+		else
+			a->settings = w.settings;
+	}
+}
+
 static int agent_event(struct sink *base, const struct event *e, const struct model *m)
 {
 	struct agent *a = (struct agent *)base;
 
 	if (e->kind == EV_TICK && e->ts_ns + TICK_NS / 2 >= a->due_ns) {
-		a->settings_new |= publisher_settings(a->fd, &a->settings);
 		a->due_ns = (e->ts_ns > a->due_ns + REPORT_EVERY_NS ? e->ts_ns : a->due_ns) + REPORT_EVERY_NS;
 		report_send(a, m);
 	}
@@ -107,10 +122,30 @@ static const struct sink_class agent_class = {
 const struct agent_settings *agent_settings(struct sink *base)
 {
 	struct agent *a = (struct agent *)base;
-	bool is_new = a->settings_new;
+	bool is_new;
 
+	words_hear(a);
+	is_new = a->settings_new;
 	a->settings_new = false;
 	return is_new ? &a->settings : NULL;
+}
+
+bool agent_asked(struct sink *base, struct agent_ask *ret)
+{
+	struct agent *a = (struct agent *)base;
+	bool is_asked;
+
+	words_hear(a);
+	is_asked = a->is_asked;
+	if (is_asked)
+		*ret = a->asked;
+	a->is_asked = false;
+	return is_asked;
+}
+
+void agent_answer(struct sink *base, uint64_t number, const char *host, int file, const char *error)
+{
+	publisher_answer(((struct agent *)base)->fd, number, host, file, error);
 }
 
 void agent_settled(struct sink *base, bool paused, const char *error)

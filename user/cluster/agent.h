@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_CLUSTER_AGENT_H
 #define RANKTRACE_CLUSTER_AGENT_H
 
-#include "cluster/settings.h"
+#include "cluster/publisher.h"
 #include "sink/sink.h"
 
 /* `fd`: of publisher_start(), owned from here on. `started_ns`: distinguishes this run of the agent from others of this
@@ -14,6 +14,10 @@
 struct sink *agent_new(int fd, uint64_t started_ns);
 /* What `ranktrace ctl` set, once after each change; NULL: nothing new. */
 const struct agent_settings *agent_settings(struct sink *agent);
+/* What the cluster asks for, each once; false: nothing. */
+bool agent_asked(struct sink *agent, struct agent_ask *ret);
+/* The answer: as publisher_answer(). */
+void agent_answer(struct sink *agent, uint64_t number, const char *host, int file, const char *error);
 /* For its reports: it samples nothing any more, or again; and what of the settings is not possible ("" nothing). */
 void agent_settled(struct sink *agent, bool paused, const char *error);
 

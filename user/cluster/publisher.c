@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/confine.h"
 #include "base/log.h"
+#include "cluster/answers.h"
 #include "cluster/report.h"
 #include "cluster/spool.h"
 
@@ -43,19 +44,58 @@ struct publisher {
 	uint64_t ask_ns;  /* for settings, next */
 	uint64_t settled; /* the revision of those that the tracer has */
 	bool cut;         /* said */
+	struct answers answers;
 };
 
 /* --- in --- */
+
+/* As recv(); *ret_fd: what came with it, or -1. */
+static ssize_t message_receive(int fd, void *to, size_t size, int *ret_fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec io = { .iov_base = to, .iov_len = size };
+	struct msghdr m = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)
+	};
+	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+
+	*ret_fd = -1;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fd, CMSG_DATA(c), sizeof(*ret_fd));
+	return n;
+}
+
+static void message_keep(struct publisher *p, const char *bytes, size_t n, int file)
+{
+	struct publisher_frame frame;
+	struct publisher_file note;
+
+	memcpy(&frame, bytes, sizeof(frame));
+	if (frame.agent) {
+		p->gone += spool_put(p->spool, bytes, n);
+	} else if (n == sizeof(frame) + sizeof(note)) {
+		memcpy(&note, bytes + sizeof(frame), sizeof(note));
+		answers_take(&p->answers, &note, file);
+		return;
+	}
+	if (file >= 0)
+		close(file);
+}
 
 static void messages_take(struct publisher *p)
 {
 	static char buf[sizeof(struct publisher_frame) + REPORT_BYTES_MAX];
 	ssize_t n;
+	int file;
 
 	while (!p->ended_ns) {
-		n = recv(p->fd, buf, sizeof(buf), MSG_DONTWAIT);
+		n = message_receive(p->fd, buf, sizeof(buf), &file);
 		if (n > (ssize_t)sizeof(struct publisher_frame))
-			p->gone += spool_put(p->spool, buf, n);
+			message_keep(p, buf, (size_t)n, file);
 		else if (n < 0 && errno != EINTR)
 			return;
 		else if (!n)
@@ -140,23 +180,55 @@ static int settings_read(const struct publisher *p, struct agent_settings *to)
 static void settings_turn(struct publisher *p)
 {
 	uint64_t now_ns = clock_monotonic_ns();
-	struct agent_settings s;
+	struct publisher_word w = { .kind = WORD_SETTINGS };
 	int err;
 
 	if (now_ns < p->ask_ns || p->ended_ns)
 		return;
-	err = settings_read(p, &s);
+	err = settings_read(p, &w.settings);
 	p->ask_ns = now_ns + (err && err != -ENOTCONN ? SETTINGS_AGAIN_NS : SETTINGS_EVERY_NS);
-	if (!err && s.revision != p->settled && send(p->fd, &s, sizeof(s), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(s))
-		p->settled = s.revision;
+	if (!err && w.settings.revision != p->settled &&
+	    send(p->fd, &w, sizeof(w), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(w))
+		p->settled = w.settings.revision;
 }
 
-bool publisher_settings(int fd, struct agent_settings *ret)
+bool publisher_hear(int fd, struct publisher_word *ret)
 {
 	if (recv(fd, ret, sizeof(*ret), MSG_DONTWAIT) != sizeof(*ret))
 		return false;
-	ret->text[sizeof(ret->text) - 1] = 0;
+	if (ret->kind == WORD_SETTINGS)
+		ret->settings.text[sizeof(ret->settings.text) - 1] = 0;
+	else
+		ret->ask.job[sizeof(ret->ask.job) - 1] = 0;
 	return true;
+}
+
+void publisher_answer(int fd, uint64_t number, const char *host, int file, const char *error)
+{
+	struct {
+		struct publisher_frame frame;
+		struct publisher_file note;
+	} out = { .note.number = number };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {};
+	struct iovec io = { .iov_base = &out, .iov_len = sizeof(out) };
+	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1 };
+	struct cmsghdr *c;
+
+	snprintf(out.note.host, sizeof(out.note.host), "%s", host);
+	snprintf(out.note.error, sizeof(out.note.error), "%s", error);
+	if (file >= 0) {
+		m.msg_control = control.bytes;
+		m.msg_controllen = sizeof(control);
+		c = CMSG_FIRSTHDR(&m);
+		*c = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+				       .cmsg_type = SCM_RIGHTS,
+				       .cmsg_len = CMSG_LEN(sizeof(int)) };
+		memcpy(CMSG_DATA(c), &file, sizeof(file));
+	}
+	sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static bool is_over(const struct publisher *p)
@@ -168,7 +240,9 @@ void publisher_run(struct bus *b, const char *token, int fd, struct spool *s)
 {
 	struct publisher p = { .bus = b, .token = token, .fd = fd, .spool = s };
 	struct pollfd wait = { .fd = fd, .events = POLLIN };
+	bool more = false;
 
+	answers_init(&p.answers);
 	while (!is_over(&p)) {
 		messages_take(&p);
 		if (spool_publish(&p) && !is_over(&p)) {
@@ -176,9 +250,13 @@ void publisher_run(struct bus *b, const char *token, int fd, struct spool *s)
 			continue;
 		}
 		settings_turn(&p);
-		if (!p.ended_ns)
-			poll(&wait, 1, -1);
+		if (!p.ended_ns) {
+			answers_hear(&p.answers, b, token, fd);
+			more = answers_put(&p.answers, b, token);
+			poll(&wait, 1, more ? 0 : -1);
+		}
 	}
+	answers_free(&p.answers, b);
 }
 
 /* --- the process --- */

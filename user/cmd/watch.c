@@ -45,7 +45,7 @@ struct service { /* what a reload needs */
 	bool by_ctl;                    /* what the next reload is for; else SIGHUP */
 };
 
-enum { OPT_CONFIG = 'c', OPT_RAISE_FOR = 2000, OPT_NO_RAISE, OPT_CHECK_CONFIG };
+enum { OPT_CONFIG = 'c', OPT_RAISE_FOR = 2000, OPT_NO_RAISE, OPT_CHECK_CONFIG, OPT_CLOCK_OFFSET };
 
 static const struct argp_option watch_options[] = {
 	{ "config", OPT_CONFIG, "FILE", 0,
@@ -55,6 +55,7 @@ static const struct argp_option watch_options[] = {
 	{ "raise-for", OPT_RAISE_FOR, "SEC", 0, "how long the ranks of a finding get probes (60)", HELP_PROBES },
 	{ "no-raise", OPT_NO_RAISE, 0, 0, "never attach probes, whatever is found (in a file: raise = no)",
 	  HELP_PROBES },
+	{ "clock-offset", OPT_CLOCK_OFFSET, "MS", OPTION_HIDDEN, "for tests: a host whose clock is wrong", HELP_LIMITS },
 	{ 0 },
 };
 
@@ -106,6 +107,7 @@ static error_t watch_option(int key, char *arg, struct argp_state *state)
 		if (raise_for_set(a, arg, error, sizeof(error)))
 			argp_error(state, "--raise-for: %s", error);
 		return 0;
+	case OPT_CLOCK_OFFSET: a->session.session.clock_offset_ns = (int64_t)(strtod(arg, NULL) * 1e6); return 0;
 	case OPT_NO_RAISE: a->session.session.no_raise = true; return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s': no arguments expected; --pid PID or --job JOB select what to watch", arg);
@@ -287,6 +289,28 @@ static bool settings_arrived(void *of)
 	return s->by_ctl;
 }
 
+/* --- what the cluster asks for --- */
+
+static bool window_wanted(void *of, struct window_wish *ret)
+{
+	struct service *s = of;
+	struct agent_ask ask;
+
+	if (!s->agent || !agent_asked(s->agent, &ask))
+		return false;
+	*ret = (struct window_wish){ .number = ask.number, .look = ask.look, .user = ask.user };
+	memcpy(ret->job, ask.job, sizeof(ret->job));
+	return true;
+}
+
+static void window_given(void *of, uint64_t number, const char *host, int fd, const char *error)
+{
+	agent_answer(((struct service *)of)->agent, number, host, fd, error);
+}
+
+_Static_assert(WINDOW_ANY_USER == ASK_ANY_USER && sizeof(((struct window_wish *)0)->job) == ASK_TEXT_MAX,
+	       "one struct is copied into the other");
+
 struct setting { /* one line */
 	struct watch_args *a;
 	char *error;
@@ -398,11 +422,13 @@ int cmd_watch(int argc, char **argv)
 		config_values_free(&a.session);
 		return EXIT_USAGE;
 	}
+	a.session.session.reload_of = &service;
 	if (service.config || a.bus.url) {
 		a.session.session.reload = watch_reload;
 		a.session.session.reload_wanted = settings_arrived;
-		a.session.session.reload_of = &service;
 	}
+	a.session.session.window_wanted = window_wanted;
+	a.session.session.window_given = window_given;
 	a.session.outputs.inputs = &service.config;
 	a.session.outputs.n_inputs = !!service.config;
 	code = bus_options_check(&a.bus);

@@ -360,6 +360,17 @@ void flight_finish(struct flight *f, const struct incidents *i, const struct mod
 		   f->peak / 1e6);
 }
 
+int flight_copy(struct flight *f, bool newest_only, const struct model *m, int fd)
+{
+	struct chunk *tail = f->newest ? chunk_new() : NULL;
+	int err = tail ? chunk_keep(f, &f->newest->records) : f->newest ? -ENOMEM : -ENODATA;
+
+	err = err ? err : flight_segments_write(newest_only ? f->newest : f->oldest, fd);
+	err = err ? err : flight_tail_write(tail, fd, m->now_ns);
+	chunk_free(tail);
+	return err;
+}
+
 size_t flight_bytes(const struct flight *f)
 {
 	return f->bytes;

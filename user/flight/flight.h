@@ -9,6 +9,7 @@
 #ifndef RANKTRACE_FLIGHT_H
 #define RANKTRACE_FLIGHT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,10 @@ void flight_request(struct flight *f, int token);
 void flight_poll(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns);
 /* The session ends: writes due dumps and waits for them, up to a minute. */
 void flight_finish(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns);
+
+/* A recording of the window, or of its newest part (what was before stands in its snapshot), into the file `fd`, which
+ * is in memory: nothing is waited for. It ends as a session ends. 0 or -errno. */
+int flight_copy(struct flight *f, bool newest_only, const struct model *m, int fd);
 
 size_t flight_bytes(const struct flight *f); /* memory held now */
 size_t flight_bytes_peak(const struct flight *f);

@@ -47,7 +47,7 @@ static int list_write(int fd, const struct packed_list *l)
 }
 
 /* Ends the replay as a session ends; otherwise open operations and findings would be missing. */
-static int tail_write(struct flight *f, int fd, uint64_t now_ns)
+int flight_tail_write(struct chunk *c, int fd, uint64_t now_ns)
 {
 	struct record_stop stop = {
 		.hdr = { .size = sizeof(stop), .tracer = WIRE_COLLECTOR, .kind = RECORD_STOP, .ts_ns = now_ns }
@@ -56,29 +56,36 @@ static int tail_write(struct flight *f, int fd, uint64_t now_ns)
 	long size;
 	int err = 0;
 
-	if (!chunk_has_room(f->chunk, &stop.hdr)) {
-		size = chunk_pack(f->chunk, &bytes);
+	if (!chunk_has_room(c, &stop.hdr)) {
+		size = chunk_pack(c, &bytes);
 		err = size < 0 ? size : write_whole(fd, bytes, size);
 	}
-	chunk_put(f->chunk, &stop.hdr);
-	size = err ? 0 : chunk_pack(f->chunk, &bytes);
+	chunk_put(c, &stop.hdr);
+	size = err ? 0 : chunk_pack(c, &bytes);
 	return err ? err : size < 0 ? size : write_whole(fd, bytes, size);
+}
+
+int flight_segments_write(const struct segment *from, int fd)
+{
+	struct recording_header h = { .magic = RECORDING_MAGIC, .version = RECORDING_VERSION };
+	int err = write_whole(fd, &h, sizeof(h));
+
+	if (!err && from)
+		err = list_write(fd, &from->state);
+	for (const struct segment *s = from; s && !err; s = s->next)
+		err = list_write(fd, &s->records);
+	return err;
 }
 
 static int recording_write(struct writing *w, uint64_t now_ns)
 {
-	struct recording_header h = { .magic = RECORDING_MAGIC, .version = RECORDING_VERSION };
 	int fd = new_file_open(w->temporary[0]), err;
 
 	if (fd < 0)
 		return fd;
-	err = write_whole(fd, &h, sizeof(h));
-	if (!err && w->f->oldest)
-		err = list_write(fd, &w->f->oldest->state);
-	for (const struct segment *s = w->f->oldest; s && !err; s = s->next)
-		err = list_write(fd, &s->records);
+	err = flight_segments_write(w->f->oldest, fd);
 	if (!err)
-		err = tail_write(w->f, fd, now_ns);
+		err = flight_tail_write(w->f->chunk, fd, now_ns);
 	if (close(fd) && !err)
 		err = -errno;
 	return err;

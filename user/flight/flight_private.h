@@ -64,6 +64,9 @@ struct flight_dump_why {
 /* Runs in the child: writes the window's files and its messages to `fd`. Returns the child's exit status. */
 int flight_dump(struct flight *f, const struct flight_dump_why *why, const struct incidents *i, const struct model *m,
 		uint64_t now_ns, int fd);
+/* Header, segments from `from` on; then the end of the session, which the chunk held goes before. 0 or -errno. */
+int flight_segments_write(const struct segment *from, int fd);
+int flight_tail_write(struct chunk *c, int fd, uint64_t now_ns);
 /* Removes files of dumps that a crash cut short. */
 void flight_dump_clean(const char *dir);
 

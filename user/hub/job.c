@@ -183,12 +183,15 @@ static void job_take(struct hub_job *j)
 
 void hub_job_turn(struct hub_job *j, uint64_t mono_ns)
 {
+	j->mono_ns = mono_ns;
 	if (j->taken && job_incidents_write(j) == -ESTALE)
 		job_lose(j, "what it wrote into the log of incidents was refused");
 	if (lease_turn(&j->lease, j->bus, j->log.hub, mono_ns) == LEASE_LOST && j->taken)
 		job_lose(j, "its lease was lost");
 	if (j->lease.mine && !j->taken)
 		job_take(j);
+	if (j->taken)
+		freezes_turn(&j->freezes, j->bus, mono_ns);
 }
 
 void hub_job_give_up(struct hub_job *j)

@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_HUB_JOB_H
 #define RANKTRACE_HUB_JOB_H
 
+#include "hub/freeze.h"
 #include "hub/incident_log.h"
 #include "hub/lease.h"
 #include "hub/node_findings.h"
@@ -28,6 +29,8 @@ struct hub_job {
 	struct incident_log log;
 	struct tally_findings findings; /* while the job was ours */
 	struct job_incident *incidents; /* that are open, and those that are to be written as closed */
+	struct freezes freezes;
+	uint64_t mono_ns; /* this hub's clock, of the last turn */
 	bool taken;                     /* the lease is ours, and the log says so */
 	uint64_t taken_ns;              /* on the hub's axis */
 	uint64_t tick_ns, settle_ns, report_ns;

@@ -235,6 +235,8 @@ static int incident_write(struct hub_job *j, struct job_incident *o)
 	free(line);
 	if (err)
 		return err;
+	if (!o->in_log)
+		freezes_note(&j->freezes, &o->last, o->id, pipeline_model(j->pipeline), j->mono_ns);
 	o->due = o->last.phase == PHASE_CLOSE;
 	o->in_log = true;
 	if (closes)

@@ -29,6 +29,7 @@
 #include "metrics/metrics.h"
 #include "session/outputs.h"
 #include "pipeline/reorder.h"
+#include "record.h"
 #include "schemas/collector.h"
 #include "sampler.h"
 #include "session/probe_budget.h"
@@ -59,14 +60,28 @@
 static const struct pace pace_probes = { 20000000, 50000000, 1000000000, 10000000000 },
 			 pace_watch = { 125000000, 500000000, 5000000000, 600000000000 };
 
-static int session_feed(void *to, const struct wire_hdr *rec)
+/* All times of a record move, as on a host whose clock is wrong. */
+static int session_feed(void *of, const struct wire_hdr *rec)
 {
-	return pipeline_feed(to, rec);
+	const struct session *s = of;
+	union {
+		struct wire_hdr h;
+		char bytes[WIRE_SIZE_MAX];
+	} u;
+	uint64_t *ns;
+
+	if (!s->cfg.clock_offset_ns)
+		return pipeline_feed(s->pipeline, rec);
+	memcpy(&u, rec, rec->size);
+	u.h.ts_ns += s->cfg.clock_offset_ns;
+	for (int i = 0; (ns = record_time(&u.h, i)); i++)
+		*ns += *ns ? s->cfg.clock_offset_ns : 0;
+	return pipeline_feed(s->pipeline, &u.h);
 }
 
 static int drain(struct session *s, uint64_t until_ns)
 {
-	return reorder_drain(s->reorder, until_ns, session_feed, s->pipeline);
+	return reorder_drain(s->reorder, until_ns, session_feed, s);
 }
 
 int session_emit(void *to, const struct wire_hdr *rec)
@@ -463,6 +478,7 @@ static int work(struct session *s)
 	laps_add(laps, LAP_STACKS);
 	if (s->flight)
 		flight_poll(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), now_ns);
+	windows_turn(&s->windows, &s->cfg, s->flight, s->stacks, s->set, pipeline_model(s->pipeline), now_ns);
 	if (s->cfg.metrics && metrics_due(s->cfg.metrics, now_ns))
 		session_page_write(s, now_ns);
 	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))

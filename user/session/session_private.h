@@ -34,6 +34,7 @@ struct session {
 	struct probe_budget *probe_budget; /* NULL: no limit on the cost of probes */
 	struct reorder *reorder;
 	struct flight *flight; /* NULL: off */
+	struct windows windows;
 	struct notify notify;  /* the service manager */
 	struct hurry hurry;
 	int timer_fd, signal_fd, child_fd;

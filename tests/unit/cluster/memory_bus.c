@@ -113,6 +113,32 @@ static int table_write(struct bus *b, enum bus_table table, const char *key, con
 	return 0;
 }
 
+static int piece_put(struct bus *b, const char *key, const void *data, size_t len)
+{
+	(void)b;
+	(void)data;
+	(void)len;
+	if (memory_bus.away)
+		return -ENOTCONN;
+	snprintf(memory_bus.piece_keys[memory_bus.n_pieces++ % 16], BUS_KEY_MAX, "%s", key);
+	return 0;
+}
+
+static int ask(struct bus *b, const char *whose, const void *data, size_t len, struct bus_cursor **ret_answers)
+{
+	int i = memory_bus.n_asked % 16;
+
+	(void)b;
+	(void)whose;
+	(void)ret_answers;
+	if (memory_bus.away)
+		return -ENOTCONN;
+	memcpy(memory_bus.asked[i], data, len < sizeof(memory_bus.asked[i]) ? len : sizeof(memory_bus.asked[i]));
+	memory_bus.asked_len[i] = len;
+	memory_bus.n_asked++;
+	return 0;
+}
+
 static const struct bus_class class = {
 	.follow = follow,
 	.fetch = fetch,
@@ -121,6 +147,8 @@ static const struct bus_class class = {
 	.append = append,
 	.table_read = table_read,
 	.table_write = table_write,
+	.piece_put = piece_put,
+	.ask = ask,
 };
 
 void memory_bus_begin(void)

@@ -22,6 +22,11 @@ struct memory_bus {
 	uint64_t n_log;
 	struct memory_value values[32]; /* of all tables */
 	int n_values;
+	char asked[16][BUS_PIECE_MAX / 32]; /* questions, in order; whose they are is not kept */
+	size_t asked_len[16];
+	int n_asked;
+	char piece_keys[16][BUS_KEY_MAX]; /* that were put */
+	int n_pieces;
 	bool away;        /* every call fails */
 	int answers_lost; /* so many appends are stored, and not acknowledged */
 	int appends_lost; /* so many are neither */

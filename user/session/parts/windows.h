@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * windows.h - the flight recorder's window for who asks from elsewhere: whole, or its newest part behind a look at the
+ * stacks of the ranks. Nothing of another user's ranks is given: a window holds all of a host.
+ */
+#ifndef RANKTRACE_SESSION_WINDOWS_H
+#define RANKTRACE_SESSION_WINDOWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct flight;
+struct model;
+struct session_cfg;
+struct session_stacks;
+struct target_set;
+
+#define WINDOW_ANY_USER (-1)
+
+struct window_wish {
+	uint64_t number;
+	bool look;     /* stacks are read, and the newest part is given */
+	int64_t user;  /* whose ranks may be in it; WINDOW_ANY_USER */
+	char job[256]; /* a host without a process of it is not meant; "": any */
+};
+
+struct windows {
+	struct window_wish wish; /* number 0: none waits */
+	uint64_t due_ns;
+};
+
+/* Each turn. `flight`, `stacks` NULL: there is none. */
+void windows_turn(struct windows *w, const struct session_cfg *cfg, struct flight *flight,
+		  struct session_stacks *stacks, struct target_set *set, const struct model *m, uint64_t now_ns);
+
+#endif
