@@ -62,6 +62,7 @@ ALLOWED = {
     "user/hub": ["*"],
     "user/cmd": ["*"],
     "user/cmd/ps": ["*"],
+    "user/cmd/cluster": ["*"],
     "user/cmd/diff": ["*"],
     "user/cmd/steps": ["*"],
     "user/compare": ["user", "user/base", "user/job", "user/model", "user/sink"],

@@ -7,12 +7,12 @@
 #define RANKTRACE_CLUSTER_ANSWERS_H
 
 #include "bus/bus.h"
-#include "cluster/ask.h"
+#include "cluster/file_fetch.h"
 #include "cluster/publisher.h"
 
 #define ANSWERS_MAX 8   /* questions without an answer yet; more are passed over, and asked again */
 #define ANSWERS_SEEN 64 /* ids that are known again */
-#define ANSWER_BYTES_MAX (64u << 20)
+
 #define ANSWER_LIMIT_NS 120000000000ull /* for an answer to be made, and for the bus to take it */
 
 struct asked { /* number 0: free */

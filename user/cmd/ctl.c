@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/confine.h"
 #include "base/log.h"
 #include "bus/bus_options.h"
 #include "cluster/settings.h"
 #include "cmd/ctl_status.h"
+#include "cmd/cluster/bus_open.h"
 #include "cmd/help.h"
 #include "command.h"
 #include "session/args.h"
@@ -217,19 +217,6 @@ static int ctl_run(const struct ctl_args *a, struct bus *b)
 	return err ? EXIT_INTERNAL : EXIT_CLEAN;
 }
 
-static int bus_open(const struct bus_cfg *cfg, struct bus **ret)
-{
-	char error[1024] = "giving up rights";
-	int err = confine_bus();
-
-	err = err ? err : confine_bus_calls();
-	err = err ? err : bus_nats_open(cfg, ret, error, sizeof(error));
-	if (!err)
-		return EXIT_CLEAN;
-	log_error("%s", error);
-	return err == -ENOTSUP ? EXIT_UNSUPPORTED : err == -EINVAL ? EXIT_USAGE : EXIT_INTERNAL;
-}
-
 int cmd_ctl(int argc, char **argv)
 {
 	struct ctl_args a = { .bus = { .name = "ranktrace ctl" } };
@@ -242,7 +229,7 @@ int cmd_ctl(int argc, char **argv)
 		log_error("where is the bus? give --nats URL");
 		code = EXIT_USAGE;
 	}
-	code = code ? code : bus_open(&a.bus, &b);
+	code = code ? code : bus_open_confined(&a.bus, &b);
 	if (code)
 		return code;
 	code = ctl_run(&a, b);

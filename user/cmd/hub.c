@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/confine.h"
 #include "base/log.h"
 #include "bus/bus_options.h"
+#include "cmd/cluster/bus_open.h"
 #include "cmd/help.h"
 #include "command.h"
 #include "hub/hub.h"
@@ -88,20 +88,13 @@ static void name_make(char *to, size_t size)
 /* First the server of the metrics, which is another process of another user. */
 static int hub_open(const struct hub_args *a, struct metrics_endpoint *metrics, struct bus **ret)
 {
-	char error[1024] = "giving up rights";
+	char error[1024];
 	int err = a->metrics ? metrics_endpoint_open(metrics, a->metrics, a->metrics_config, error, sizeof(error)) : 0;
 
-	if (err) {
-		log_error("%s", error);
-		return EXIT_USAGE;
-	}
-	err = confine_bus();
-	err = err ? err : confine_bus_calls();
-	err = err ? err : bus_nats_open(&a->bus, ret, error, sizeof(error));
 	if (!err)
-		return EXIT_CLEAN;
+		return bus_open_confined(&a->bus, ret);
 	log_error("%s", error);
-	return err == -ENOTSUP ? EXIT_UNSUPPORTED : err == -EINVAL ? EXIT_USAGE : EXIT_INTERNAL;
+	return EXIT_USAGE;
 }
 
 static int args_check(const struct hub_args *a)

@@ -16,29 +16,34 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "base/confine.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "bus/bus_options.h"
+#include "cmd/cluster/bus_open.h"
+#include "cmd/cluster/windows_gather.h"
 #include "cmd/help.h"
 #include "cmd/incidents_print.h"
 #include "command.h"
 #include "hub/incident_log.h"
+#include "session/outputs.h"
 
 #define FETCH_MS 500
 #define CONNECT_TRIES 10
 #define PAST_S (30 * 86400)
 
 #define SILENCE_S 3600
+#define WAIT_NS 20000000000ull
 #define SILENCE_MAX_S (30 * 86400)
 
-enum { OPT_ALL = 4000, OPT_NOTE, OPT_FOR };
-enum action { ACTION_SHOW, ACTION_ACK, ACTION_SILENCE };
+enum { OPT_ALL = 4000, OPT_NOTE, OPT_FOR, OPT_WAIT };
+enum action { ACTION_SHOW, ACTION_ACK, ACTION_SILENCE, ACTION_FETCH };
 
 struct incidents_args {
 	struct bus_cfg bus;
 	const char *job, *id, *note;
 	enum action action;
-	uint64_t silence_s;
+	uint64_t silence_s, wait_ns;
+	struct outputs outputs; /* fetch */
 	bool json, follow, all;
 };
 
@@ -63,6 +68,10 @@ static const struct argp_option incidents_options[] = {
 	{ "follow", 'f', 0, 0, "then wait, and print each change", HELP_WHAT },
 	{ "note", OPT_NOTE, "TEXT", 0, "ack, silence: what others should know", HELP_WHAT },
 	{ "for", OPT_FOR, "TIME", 0, "silence: 90s, 30m, 2h, 7d (default 1h; 0: it is over)", HELP_WHAT },
+	{ "wait", OPT_WAIT, "SEC", 0, "fetch: for hosts that have not delivered yet (20)", HELP_LIMITS },
+	{ "output", 'o', "FILE", 0,
+	  "fetch: write FILE, by suffix: .pftrace timeline, .rtr recording, .html page, .jsonl findings (may repeat)",
+	  HELP_OUTPUT },
 	{ "json", 'j', 0, 0, "JSON lines (schemas/incident.schema.json)", HELP_OUTPUT },
 	{ "quiet", 'q', 0, 0, "only errors and warnings on standard error", HELP_MESSAGES },
 	{ 0 },
@@ -92,11 +101,34 @@ static error_t argument(struct incidents_args *a, const char *arg, struct argp_s
 		a->action = ACTION_ACK;
 	else if (a->action == ACTION_SHOW && !strcmp(arg, "silence"))
 		a->action = ACTION_SILENCE;
+	else if (a->action == ACTION_SHOW && !strcmp(arg, "fetch"))
+		a->action = ACTION_FETCH;
 	else if (a->action != ACTION_SHOW && !a->id)
 		a->id = arg;
 	else
-		argp_error(state, "'%s': 'ack ID', 'silence ID' or nothing expected", arg);
+		argp_error(state, "'%s': 'ack ID', 'silence ID', 'fetch ID' or nothing expected", arg);
 	return 0;
+}
+
+static void wait_read(struct incidents_args *a, const char *arg, struct argp_state *state)
+{
+	char *end;
+	double s = strtod(arg, &end);
+
+	if (end == arg || *end || !(s >= 0) || s > 3600)
+		argp_error(state, "--wait: '%s' is not a number of seconds from 0 to 3600", arg);
+	a->wait_ns = (uint64_t)(s * 1e9);
+}
+
+static void arguments_check(const struct incidents_args *a, struct argp_state *state)
+{
+	if (a->action != ACTION_SHOW && !a->id)
+		argp_error(state, "which one? give its id");
+	if ((a->action == ACTION_FETCH) != (a->outputs.n > 0))
+		argp_error(state, "%s",
+			   a->outputs.n ? "--output: of fetch" : "fetch: to which file? -o FILE.pftrace, say");
+	if (outputs_take_stdout(&a->outputs) && a->json)
+		argp_error(state, "--json and -o - both want standard output");
 }
 
 static error_t incidents_option(int key, char *arg, struct argp_state *state)
@@ -116,10 +148,13 @@ static error_t incidents_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--for: '%s' is no time of at most 30d: 90s, 30m, 2h, 7d", arg);
 		return 0;
 	case ARGP_KEY_ARG: return argument(a, arg, state);
-	case ARGP_KEY_END:
-		if (a->action != ACTION_SHOW && !a->id)
-			argp_error(state, "which one? give its id");
+	case OPT_WAIT: wait_read(a, arg, state); return 0;
+	case 'o':
+		if (a->outputs.n == OUTPUTS_MAX)
+			argp_error(state, "at most %d outputs", OUTPUTS_MAX);
+		a->outputs.paths[a->outputs.n++] = arg;
 		return 0;
+	case ARGP_KEY_END: arguments_check(a, state); return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -129,9 +164,11 @@ static const struct argp incidents_argp = {
 	incidents_options, incidents_option, NULL, NULL, incidents_children, NULL, NULL
 };
 static const struct help incidents_help = {
-	"incidents", "--nats URL [OPTIONS]\nack ID --nats URL [--note TEXT]\nsilence ID --nats URL [--for TIME]",
+	"incidents", "--nats URL [OPTIONS]\nack ID --nats URL [--note TEXT]\nsilence ID --nats URL [--for TIME]\n"
+	"fetch ID --nats URL -o FILE",
 	"Shows what the hubs of a cluster found: the incidents that are open. 'ack' says that you have one in hand; "
-	"'silence' hides one, and the same fault when it comes again. Of an ID its end is enough."
+	"'silence' hides one, and the same fault when it comes again; 'fetch' writes what the flight recorders of its hosts "
+	"held, on one clock. Of an ID its end is enough."
 };
 
 /* --- reading --- */
@@ -334,19 +371,67 @@ static int mark_set(struct reading *r)
 	return err;
 }
 
+/* --- fetch --- */
+
+/* What was asked of whom, as the hub noted it. */
+static int asked_read(struct bus *b, const char *incident, struct ask *ret)
+{
+	char key[BUS_KEY_MAX], bytes[ASK_BYTES_MAX];
+	size_t len;
+	int err;
+
+	file_key(key, ASK_ANY_USER, incident, ASK_ASKED, 0);
+	err = b->class->piece_get(b, key, bytes, sizeof(bytes), &len);
+	if (err)
+		return err;
+	return ask_unpack(ASK_ALL, bytes, len, ret) ? 0 : -EBADMSG;
+}
+
+static int asked_wait(struct bus *b, const char *incident, uint64_t until_ns, struct ask *ret)
+{
+	int err;
+
+	while ((err = asked_read(b, incident, ret)) == -ENOENT && clock_monotonic_ns() < until_ns && !stop)
+		usleep(BUS_WAIT_MS * 1000 / 4);
+	if (err == -ENOENT)
+		log_error("%s: no flight recorder was asked for it, or that is more than a day ago", incident);
+	return err == -ENOENT ? -EINVAL : err;
+}
+
+static int fetch(struct reading *r, struct pipeline *p)
+{
+	uint64_t until_ns = clock_monotonic_ns() + r->args->wait_ns;
+	const struct shown *s = shown_find(r);
+	struct windows_gathered g = { 0 };
+	struct ask ask;
+	int err = s ? asked_wait(r->bus, s->id, until_ns, &ask) : -EINVAL;
+
+	if (!err)
+		err = windows_gather(r->bus, ask.user, ask.id, (const char (*)[BUS_TOKEN_MAX])ask.hosts, ask.n_hosts,
+				     until_ns, &g);
+	if (err == -ENODATA || err == -ENOENT) {
+		log_error("%s: none of %zu hosts has a window for it", s->id, ask.n_hosts);
+		err = -EINVAL;
+	}
+	if (!err && windows_gathered_feed(&g, p))
+		err = -EINVAL;
+	windows_gathered_free(&g);
+	return err;
+}
+
 /* --- */
 
 static void error_say(const struct incidents_args *a, int err)
 {
 	log_error("%s incidents: %s; does a hub run, and may this account %s?",
-		  a->action == ACTION_SHOW ? "reading" : "marking",
+		  a->action == ACTION_ACK || a->action == ACTION_SILENCE ? "marking" : "reading",
 		  err == -ENOTCONN ? "no connection"
 		  : err == -ENOENT ? "there are none yet"
 				   : strerror(-err),
-		  a->action == ACTION_SHOW ? "read" : "write marks");
+		  a->action == ACTION_ACK || a->action == ACTION_SILENCE ? "write marks" : "read");
 }
 
-static int incidents_run(const struct incidents_args *a, struct bus *b)
+static int incidents_run(const struct incidents_args *a, struct bus *b, struct pipeline *p)
 {
 	char token[BUS_TOKEN_MAX];
 	struct reading r = { .args = a, .bus = b, .token = a->job ? token : NULL };
@@ -357,7 +442,9 @@ static int incidents_run(const struct incidents_args *a, struct bus *b)
 	err = log_follow(&r);
 	if (!err)
 		err = logs_read(&r);
-	if (!err && a->action != ACTION_SHOW)
+	if (!err && a->action == ACTION_FETCH)
+		err = fetch(&r, p);
+	else if (!err && a->action != ACTION_SHOW)
 		err = mark_set(&r);
 	if (r.cursor)
 		b->class->cursor_free(r.cursor);
@@ -367,13 +454,40 @@ static int incidents_run(const struct incidents_args *a, struct bus *b)
 	return err == -EINVAL ? EXIT_USAGE : err ? EXIT_INTERNAL : EXIT_CLEAN;
 }
 
+/* Outputs before rights are given up: what is read comes from other hosts. */
+static int fetch_begin(const struct incidents_args *a, struct pipeline **ret)
+{
+	int code;
+
+	if (a->action != ACTION_FETCH)
+		return EXIT_CLEAN;
+	*ret = pipeline_new();
+	code = *ret ? outputs_open(*ret, NULL, &a->outputs) : EXIT_INTERNAL;
+	if (!code && pipeline_keep(*ret, NULL, 0))
+		code = EXIT_INTERNAL;
+	return code;
+}
+
+static int incidents(const struct incidents_args *a, struct pipeline *p)
+{
+	struct bus *b = NULL;
+	int code = bus_open_confined(&a->bus, &b);
+
+	if (code)
+		return code;
+	code = incidents_run(a, b, p);
+	b->class->close(b);
+	return code;
+}
+
 int cmd_incidents(int argc, char **argv)
 {
 	struct sigaction on = { .sa_handler = on_signal };
-	struct incidents_args a = { .bus = { .name = "ranktrace incidents" }, .silence_s = SILENCE_S };
-	struct bus *b = NULL;
-	char error[1024] = "giving up rights";
-	int code, err;
+	static struct incidents_args a = { .bus = { .name = "ranktrace incidents" },
+					   .silence_s = SILENCE_S,
+					   .wait_ns = WAIT_NS };
+	struct pipeline *p = NULL;
+	int code;
 
 	command_line_parse(&incidents_argp, &incidents_help, argc, argv, 0, &a);
 	a.follow &= a.action == ACTION_SHOW;
@@ -386,14 +500,13 @@ int cmd_incidents(int argc, char **argv)
 		return code;
 	sigaction(SIGINT, &on, NULL);
 	sigaction(SIGTERM, &on, NULL);
-	err = confine_bus();
-	err = err ? err : confine_bus_calls();
-	err = err ? err : bus_nats_open(&a.bus, &b, error, sizeof(error));
-	if (err) {
-		log_error("%s", error);
-		return err == -ENOTSUP ? EXIT_UNSUPPORTED : err == -EINVAL ? EXIT_USAGE : EXIT_INTERNAL;
+	code = fetch_begin(&a, &p);
+	code = code ? code : incidents(&a, p);
+	if (p) {
+		code = outputs_close(p, code);
+		if (!code)
+			outputs_say(&a.outputs, p);
+		pipeline_free(p);
 	}
-	code = incidents_run(&a, b);
-	b->class->close(b);
 	return code;
 }
