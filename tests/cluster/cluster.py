@@ -165,8 +165,11 @@ class Cluster:
     def host_name(self, i):
         return f"node-{i}"
 
+    def agent_options(self, _i):
+        return ["--no-raise", "--flight=no", "--phases=no"]
+
     def agent_start(self, i):
-        argv = self.ours("watch", "--pid", str(self.pids[i]), "--no-raise", "--flight=no", "--phases=no")
+        argv = self.ours("watch", "--pid", str(self.pids[i]), *self.agent_options(i))
         words = ["unshare", "--uts", "sh", "-c", f"hostname {self.host_name(i)} && exec \"$@\"", "sh", *argv]
         at, self.at = self.at, self.hosts.names[i]
         try:

@@ -23,7 +23,7 @@ class Frozen(cluster.Cluster):
     wrong = 0
 
     def agent_options(self, i):
-        words = ["--flight", f"{self.dir}/flight{i}", "--phases=no"]
+        words = [f"--flight={self.dir}/flight{i}", "--phases=no"]
         return words + (["--clock-offset", str(OFFSET_MS)] if i == self.wrong else [])
 
 

@@ -29,7 +29,7 @@ struct agent {
 	bool ended; /* the publisher; it was said */
 	struct agent_settings settings;
 	struct agent_ask asked;
-	bool settings_new, is_asked, paused;
+	bool settings_new, is_asked, paused, traces;
 	char settings_error[256];
 	struct {
 		struct publisher_frame frame;
@@ -64,6 +64,7 @@ static void report_send(struct agent *a, const struct model *m)
 	r->settings = a->settings.revision;
 	r->settings_error = *a->settings_error ? a->settings_error : NULL;
 	r->has_paused = r->paused = a->paused;
+	r->has_traces = r->traces = a->traces;
 	out_send(a, report_pack(r, a->out.bytes));
 }
 
@@ -148,12 +149,13 @@ void agent_answer(struct sink *base, uint64_t number, const char *host, int file
 	publisher_answer(((struct agent *)base)->fd, number, host, file, error);
 }
 
-void agent_settled(struct sink *base, bool paused, const char *error)
+void agent_settled(struct sink *base, const struct agent_mode *state)
 {
 	struct agent *a = (struct agent *)base;
 
-	a->paused = paused;
-	snprintf(a->settings_error, sizeof(a->settings_error), "%s", error);
+	a->paused = state->paused;
+	a->traces = state->traces;
+	snprintf(a->settings_error, sizeof(a->settings_error), "%s", state->error);
 	utf8_tame(a->settings_error, "");
 }
 

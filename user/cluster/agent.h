@@ -18,7 +18,13 @@ const struct agent_settings *agent_settings(struct sink *agent);
 bool agent_asked(struct sink *agent, struct agent_ask *ret);
 /* The answer: as publisher_answer(). */
 void agent_answer(struct sink *agent, uint64_t number, const char *host, int file, const char *error);
-/* For its reports: it samples nothing any more, or again; and what of the settings is not possible ("" nothing). */
-void agent_settled(struct sink *agent, bool paused, const char *error);
+struct agent_mode {       /* as settings made it */
+	bool paused;       /* it samples nothing */
+	bool traces;       /* ranks have probes */
+	const char *error; /* what of the settings is not possible; "" nothing */
+};
+
+/* For its reports. */
+void agent_settled(struct sink *agent, const struct agent_mode *state);
 
 #endif

@@ -25,13 +25,14 @@
 #define CONNECT_TRIES 10
 #define TRIES 3
 
-enum { OPT_HOST = 4100 };
+enum { OPT_HOST = 4100, OPT_JOB };
 enum action { CTL_STATUS, CTL_SHOW, CTL_SET, CTL_UNSET, CTL_PAUSE, CTL_RESUME, CTL_ACTIONS };
 static const char *const actions[CTL_ACTIONS] = { "status", "show", "set", "unset", "pause", "resume" };
 
 struct ctl_args {
 	struct bus_cfg bus;
 	const char *host; /* NULL: all */
+	const char *job;  /* of the tier; NULL: all */
 	enum action action;
 	bool has_action, json;
 	const char *name, *value; /* set, unset, pause, resume */
@@ -39,6 +40,7 @@ struct ctl_args {
 
 static const struct argp_option ctl_options[] = {
 	{ "host", OPT_HOST, "HOST", 0, "only this host (default: all)", HELP_WHAT },
+	{ "job", OPT_JOB, "JOB", 0, "set tier: only the ranks of this job (default: all)", HELP_WHAT },
 	{ "json", 'j', 0, 0, "status: a JSON line for each host", HELP_OUTPUT },
 	{ "quiet", 'q', 0, 0, "only errors and warnings on standard error", HELP_MESSAGES },
 	{ 0 },
@@ -51,6 +53,11 @@ static void value_check(const struct ctl_args *a, struct argp_state *state)
 	char error[256] = "";
 	int err;
 
+	if (!strcmp(a->name, "tier")) {
+		if (strcmp(a->value, "trace") && strcmp(a->value, "watch"))
+			argp_error(state, "tier: '%s' is neither 'trace' nor 'watch'", a->value);
+		return;
+	}
 	if (!strcmp(a->name, "raise-for") || !strcmp(a->name, "raise") || !strcmp(a->name, "paused")) {
 		if (strcmp(a->name, "raise-for") && strcmp(a->value, "yes") && strcmp(a->value, "no"))
 			argp_error(state, "%s: '%s' is neither 'yes' nor 'no'", a->name, a->value);
@@ -104,6 +111,7 @@ static error_t ctl_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT: state->child_inputs[0] = &a->bus; return 0;
 	case OPT_HOST: a->host = arg; return 0;
+	case OPT_JOB: a->job = arg; return 0;
 	case 'j': a->json = true; return 0;
 	case 'q': log_quiet = true; return 0;
 	case ARGP_KEY_ARG:
@@ -117,6 +125,8 @@ static error_t ctl_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "status, show, set, unset, pause or resume?");
 		if ((a->action == CTL_SET || a->action == CTL_UNSET) && !a->name)
 			argp_error(state, "what? One of %s", settings_names());
+		if (a->job && (a->action != CTL_SET || strcmp(a->name, "tier") || strcmp(a->value, "trace")))
+			argp_error(state, "--job: of 'set tier=trace'");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -131,7 +141,7 @@ static const struct help ctl_help = {
 	"unset NAME --nats URL [--host HOST]\npause|resume --nats URL [--host HOST]",
 	"The agents of a cluster (ranktrace watch --nats URL): how each of them stands, and what is set for them while "
 	"they run, over their own settings: hang-limit, busy-limit, dstate-limit, budget, budget-node, raise, "
-	"raise-for. 'pause' stops all sampling until 'resume'. One host's settings win over those of all."
+	"raise-for, tier (trace: ranks have probes until it is watch again). 'pause' stops all sampling until 'resume'. One host's settings win over those of all."
 };
 
 /* --- settings --- */
@@ -179,14 +189,15 @@ static int settings_show(const struct ctl_args *a, struct bus *b)
 
 static int setting_write(const struct ctl_args *a, struct bus *b)
 {
-	char key[BUS_TOKEN_MAX], text[SETTINGS_BYTES];
+	char key[BUS_TOKEN_MAX], text[SETTINGS_BYTES], value[SETTINGS_BYTES];
 	uint64_t revision;
 	int err = -ESTALE;
 
 	key_make(a, key);
+	snprintf(value, sizeof(value), "%s%s%s", a->value ? a->value : "", a->job ? " " : "", a->job ? a->job : "");
 	for (int i = 0; i < TRIES && err == -ESTALE; i++) {
 		err = settings_read(b, key, text, &revision);
-		if (!err && !setting_put(text, a->name, a->value))
+		if (!err && !setting_put(text, a->name, a->value ? value : NULL))
 			err = -ENOSPC;
 		err = err ? err : b->class->table_write(b, BUS_SETTINGS, key, text, revision, &revision);
 	}

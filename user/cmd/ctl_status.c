@@ -35,7 +35,7 @@ struct agent_state { /* by host, of its newest report */
 	double hang_limit_s;
 	int n_ranks, n_jobs, n_findings;
 	uint32_t version;
-	bool paused;
+	bool paused, traces;
 	UT_hash_handle hh;
 };
 
@@ -77,6 +77,7 @@ static void report_take(struct agent_state *s, const Cluster__NodeReport *r, int
 	s->hang_limit_s = r->hang_limit_ns * 1e-9;
 	s->n_findings = (int)r->n_findings;
 	s->paused = r->paused;
+	s->traces = r->traces;
 }
 
 static struct agent_state *state_of(struct agent_state **all, const char *host)
@@ -130,7 +131,7 @@ static double age_s(const struct agent_state *s)
 
 static const char *state_name(const struct agent_state *s)
 {
-	return age_s(s) > SILENT_S ? "silent" : s->paused ? "paused" : "watches";
+	return age_s(s) > SILENT_S ? "silent" : s->paused ? "paused" : s->traces ? "traces" : "watches";
 }
 
 static void json_print(const struct agent_state *s)
@@ -140,6 +141,7 @@ static void json_print(const struct agent_state *s)
 
 	cJSON_AddStringToObject(o, "host", s->host);
 	cJSON_AddStringToObject(o, "state", state_name(s));
+	cJSON_AddStringToObject(o, "tier", s->traces ? "trace" : "watch");
 	cJSON_AddNumberToObject(o, "age_s", age_s(s));
 	cJSON_AddStringToObject(o, "program", s->program);
 	cJSON_AddNumberToObject(o, "report_version", s->version);

@@ -317,6 +317,24 @@ struct setting { /* one line */
 	size_t size;
 };
 
+/* "trace JOB", "trace" of all jobs, "watch". Who started it with --no-raise wants no probes here. */
+static int tier_take(struct session_cfg *cfg, const char *value, char *error, size_t size)
+{
+	bool trace = !strncmp(value, "trace", 5) && (!value[5] || value[5] == ' ');
+
+	if (!trace && strcmp(value, "watch")) {
+		snprintf(error, size, "'%s' is neither 'trace' nor 'watch'", value);
+		return -EINVAL;
+	}
+	if (trace && cfg->no_raise) {
+		snprintf(error, size, "this agent attaches no probes (--no-raise)");
+		return -EPERM;
+	}
+	cfg->holds_trace = trace;
+	snprintf(cfg->held_job, sizeof(cfg->held_job), "%s", trace && value[5] ? value + 6 : "");
+	return 0;
+}
+
 static int setting_take(void *of, const char *name, const char *value)
 {
 	struct setting *to = of;
@@ -327,7 +345,8 @@ static int setting_take(void *of, const char *name, const char *value)
 		to->a->session.session.paused = !strcmp(value, "yes");
 		return 0;
 	}
-	err = watch_set(to->a, name, value, why, sizeof(why));
+	err = !strcmp(name, "tier") ? tier_take(&to->a->session.session, value, why, sizeof(why))
+				     : watch_set(to->a, name, value, why, sizeof(why));
 	if (err == -ENOENT)
 		err = session_args_set(&to->a->session, name, value, why, sizeof(why));
 	if (err && !*to->error)
@@ -345,7 +364,9 @@ static void settings_overlay(struct service *s, struct watch_args *a)
 	if (*error)
 		log_warn("ranktrace ctl: %s; this one stays as it was", error);
 	if (s->agent)
-		agent_settled(s->agent, a->session.session.paused, error);
+		agent_settled(s->agent, &(struct agent_mode){ .paused = a->session.session.paused,
+							       .traces = a->session.session.holds_trace,
+							       .error = error });
 }
 
 /* What the session has now, as far as it may change; the directory's name outlives what it was read into. */

@@ -80,6 +80,7 @@ static void changed_compare(const struct session_args *now, const struct session
 	name_add(to, "budget", measured && a->budget_ppm != b->budget_ppm);
 	name_add(to, "budget-node", measured && a->budget_node_ppm != b->budget_node_ppm);
 	name_add(to, "paused", a->paused != b->paused);
+	name_add(to, "tier", a->holds_trace != b->holds_trace || strcmp(a->held_job, b->held_job));
 	name_add(to, "raise", a->no_raise != b->no_raise);
 	name_add(to, "raise-for", a->raise_ns != b->raise_ns);
 	name_add(to, "flight", f->dir && g->dir && strcmp(f->dir, g->dir));
@@ -116,6 +117,8 @@ static void cfg_change(struct session_cfg *to, const struct session_cfg *from)
 	to->budget_ppm = measured ? from->budget_ppm : 0;
 	to->budget_node_ppm = measured ? from->budget_node_ppm : 0;
 	to->no_raise = from->no_raise;
+	to->holds_trace = from->holds_trace;
+	memcpy(to->held_job, from->held_job, sizeof(to->held_job));
 	to->paused = from->paused;
 	to->raise_ns = from->raise_ns;
 	if (has_flight)

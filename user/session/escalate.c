@@ -16,6 +16,7 @@
 
 #define BURST_AFTER_NS 2000000000ull /* tier trace first: the calls come before the launches */
 #define BURST_NS 5000000000ull
+#define HELD_NS 3000000000ull /* it is said again at every tick */
 #define PAUSES 4 /* pause, in durations of the escalation: a process has probes for a fifth of the time at most */
 
 struct escalator {
@@ -25,6 +26,8 @@ struct escalator {
 	void *to;
 	struct escalation *escalation;
 	uint64_t seen_ns; /* incidents that were due by then are handled */
+	bool holds;
+	char held_job[sizeof(((struct session_cfg *)0)->held_job)];
 };
 
 static struct escalation_cfg durations(const struct session_cfg *cfg)
@@ -46,8 +49,10 @@ struct escalator *escalator_new(const struct session_cfg *cfg, const struct pipe
 	*r = (struct escalator){
 		.pipeline = p, .targets = t, .emit = emit, .to = to, .escalation = escalation_new(&e)
 	};
-	if (r->escalation)
+	if (r->escalation) {
+		escalator_set(r, cfg);
 		return r;
+	}
 	free(r);
 	return NULL;
 }
@@ -57,6 +62,8 @@ void escalator_set(struct escalator *r, const struct session_cfg *cfg)
 	struct escalation_cfg e = durations(cfg);
 
 	escalation_set(r->escalation, &e);
+	r->holds = cfg->holds_trace && !cfg->paused;
+	memcpy(r->held_job, cfg->held_job, sizeof(r->held_job));
 }
 
 bool escalator_ask(struct escalator *r, uint32_t tgid, uint64_t now_ns)
@@ -141,11 +148,23 @@ static int change_make(struct escalator *r, const struct tier_change *c, uint64_
 	return err || unprobed || c->tier > c->before ? err : tier_emit(r, c);
 }
 
+/* What is held is said anew each time: a rank that is new is held as well, and one of another job no more. */
+static int ranks_hold(struct escalator *r, uint64_t now_ns)
+{
+	int err = 0;
+
+	for (const struct proc *p = r->holds ? pipeline_model(r->pipeline)->procs : NULL; !err && p; p = p->next)
+		if (!p->dead && !p->is_child && p->members &&
+		    (!*r->held_job || !strcmp(p->job->shown, r->held_job) || !strcmp(p->job->name, r->held_job)))
+			err = escalation_hold(r->escalation, p->tgid, now_ns + HELD_NS, now_ns);
+	return err;
+}
+
 int escalator_tick(struct escalator *r, uint64_t now_ns)
 {
 	const struct incidents *all = pipeline_incidents(r->pipeline);
 	struct tier_change c;
-	int err = 0;
+	int err = ranks_hold(r, now_ns);
 
 	for (const struct incident *i = incidents_next_open(all, NULL); !err && i; i = incidents_next_open(all, i))
 		if (due_ns(i) > r->seen_ns && is_worth_it(&i->f))

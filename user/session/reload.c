@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -58,9 +59,11 @@ static void raise_set(struct session *s, const struct session_cfg *next)
 {
 	s->cfg.raise_ns = next->raise_ns;
 	s->cfg.no_raise = next->no_raise;
+	s->cfg.holds_trace = next->holds_trace;
+	memcpy(s->cfg.held_job, next->held_job, sizeof(s->cfg.held_job));
 	if (s->escalator)
 		escalator_set(s->escalator, &s->cfg);
-	else if (s->cfg.tier == TIER_WATCH && s->cfg.raise_ns && !s->cfg.no_raise)
+	else if (s->cfg.tier == TIER_WATCH && (s->cfg.holds_trace || (s->cfg.raise_ns && !s->cfg.no_raise)))
 		s->escalator = escalator_new(&s->cfg, s->pipeline, s->targets, session_emit, s);
 }
 

@@ -33,6 +33,8 @@ struct session_cfg {
 	enum tier tier;
 	uint64_t raise_ns;  /* tier watch: how long ranks of a finding stay escalated; 0: never escalate */
 	bool shared_probes; /* where probes are not one process' alone: also in files that other users' processes map */
+	bool holds_trace;   /* tier watch: ranks have the probes of tier trace all the same, as long as this is set; */
+	char held_job[128]; /* of this job; "": of all */
 	bool no_raise;      /* never escalate, whatever raise_ns says */
 	uint32_t budget_ppm, budget_node_ppm; /* limit on the cost of probe hits in millionths of a core: per process,
 						 all together; 0: no limit */

@@ -10,7 +10,8 @@
 struct raised {
 	uint32_t tgid;
 	enum tier tier;
-	uint64_t incident, since_ns;
+	uint64_t incident, since_ns, held_ns; /* held_ns: until then */
+	bool asked; /* for a finding or a user; else it is held alone */
 	struct raised *next;
 };
 
@@ -58,19 +59,52 @@ int escalation_raised(const struct escalation *e)
 	return n;
 }
 
-int escalation_note(struct escalation *e, uint32_t tgid, uint64_t incident, uint64_t now_ns)
+static bool is_full(const struct escalation *e, uint64_t now_ns)
 {
-	struct raised **at = raised_find(e, tgid);
 	int n = 0;
 
 	for (const struct raised *r = e->all; r; r = r->next)
-		n += now_ns < r->since_ns + e->cfg.raise_ns;
-	if (*at || n >= ESCALATION_PROCS_MAX || !e->cfg.raise_ns)
-		return 0;
-	*at = calloc(1, sizeof(**at));
+		n += now_ns < r->held_ns || (r->asked && now_ns < r->since_ns + e->cfg.raise_ns);
+	return n >= ESCALATION_PROCS_MAX;
+}
+
+/* NULL: no memory. */
+static struct raised *raised_get(struct escalation *e, uint32_t tgid)
+{
+	struct raised **at = raised_find(e, tgid);
+
 	if (!*at)
+		*at = calloc(1, sizeof(**at));
+	if (*at && !(*at)->tgid)
+		**at = (struct raised){ .tgid = tgid, .tier = TIER_WATCH };
+	return *at;
+}
+
+int escalation_note(struct escalation *e, uint32_t tgid, uint64_t incident, uint64_t now_ns)
+{
+	struct raised *r = *raised_find(e, tgid);
+
+	if ((r && r->asked) || is_full(e, now_ns) || !e->cfg.raise_ns)
+		return 0;
+	r = raised_get(e, tgid);
+	if (!r)
 		return -ENOMEM;
-	**at = (struct raised){ .tgid = tgid, .tier = TIER_WATCH, .incident = incident, .since_ns = now_ns };
+	r->asked = true;
+	r->incident = incident;
+	r->since_ns = now_ns;
+	return 0;
+}
+
+int escalation_hold(struct escalation *e, uint32_t tgid, uint64_t until_ns, uint64_t now_ns)
+{
+	struct raised *r = *raised_find(e, tgid);
+
+	if (!r && is_full(e, now_ns))
+		return 0;
+	r = raised_get(e, tgid);
+	if (!r)
+		return -ENOMEM;
+	r->held_ns = until_ns;
 	return 0;
 }
 
@@ -78,17 +112,21 @@ bool escalation_ask(struct escalation *e, uint32_t tgid, uint64_t now_ns)
 {
 	struct raised *r = *raised_find(e, tgid);
 
-	if (r && now_ns < r->since_ns + e->cfg.raise_ns)
+	if (r && r->asked && now_ns < r->since_ns + e->cfg.raise_ns)
 		return false;
 	if (r && r->tier == TIER_WATCH)
 		escalation_forget(e, tgid);
+	else if (r)
+		r->asked = false;
 	return !escalation_note(e, tgid, 0, now_ns) && *raised_find(e, tgid);
 }
 
-static enum tier tier_at(const struct escalation_cfg *cfg, uint64_t passed_ns)
+static enum tier tier_at(const struct escalation_cfg *cfg, const struct raised *r, uint64_t now_ns)
 {
-	if (passed_ns >= cfg->raise_ns)
-		return TIER_WATCH;
+	uint64_t passed_ns = now_ns - r->since_ns;
+
+	if (!r->asked || passed_ns >= cfg->raise_ns)
+		return now_ns < r->held_ns ? TIER_TRACE : TIER_WATCH;
 	return passed_ns >= cfg->burst_after_ns && passed_ns < cfg->burst_after_ns + cfg->burst_ns ? TIER_BURST
 												   : TIER_TRACE;
 }
@@ -99,7 +137,7 @@ bool escalation_next(struct escalation *e, uint64_t now_ns, struct tier_change *
 
 	while ((r = *at)) {
 		uint64_t passed_ns = now_ns - r->since_ns;
-		enum tier tier = tier_at(&e->cfg, passed_ns);
+		enum tier tier = tier_at(&e->cfg, r, now_ns);
 
 		if (tier != r->tier) {
 			*ret = (struct tier_change){
@@ -108,7 +146,7 @@ bool escalation_next(struct escalation *e, uint64_t now_ns, struct tier_change *
 			r->tier = tier;
 			return true;
 		}
-		if (passed_ns < e->cfg.raise_ns + e->cfg.pause_ns) {
+		if (now_ns < r->held_ns || (r->asked && passed_ns < e->cfg.raise_ns + e->cfg.pause_ns)) {
 			at = &r->next;
 			continue;
 		}

@@ -33,6 +33,8 @@ void escalation_free(struct escalation *e);
 int escalation_note(struct escalation *e, uint32_t tgid, uint64_t incident, uint64_t now_ns);
 /* The same because somebody asked for it: the pause ends. False: it is escalated already, or too many are. */
 bool escalation_ask(struct escalation *e, uint32_t tgid, uint64_t now_ns);
+/* It is kept in tier trace at least, until then; said again, for longer. 0 or -ENOMEM. */
+int escalation_hold(struct escalation *e, uint32_t tgid, uint64_t until_ns, uint64_t now_ns);
 /* Returns the next due change, which counts as made. False: none is due. */
 bool escalation_next(struct escalation *e, uint64_t now_ns, struct tier_change *ret);
 void escalation_forget(struct escalation *e, uint32_t tgid); /* the process is gone */
