@@ -2,7 +2,8 @@
 """Two hosts, an agent on each, one of which has a clock that is 200 ms wrong: a rank is stopped, the hub asks for the
 windows of both flight recorders, and `ranktrace incidents fetch` makes one stream of them. In it every collective that
 both show ends on both within the error that is said. Who has no window is named, and an id that nobody knows is
-refused. The rank and the host with the wrong clock are drawn."""
+refused. Then an autopsy of the job from another host, by an account that may do all, and by one that may ask for the
+ranks of its own user and nothing else. The rank and the host with the wrong clock are drawn."""
 import json
 import os
 import re
@@ -15,6 +16,15 @@ import cluster
 import job
 
 RANKS, OFFSET_MS, CALLS_S = 2, 200, 6
+ACCOUNTS = f"""authorization {{ users: [
+  {{ user: all, password: all }},
+  {{ user: own, password: own, permissions: {{ subscribe: ["_INBOX.>"], publish: ["ranktrace.ask.u{os.getuid()}",
+     "$JS.API.DIRECT.GET.RANKTRACE_FILES.ranktrace.file.u{os.getuid()}.>"] }} }},
+  {{ user: other, password: other, permissions: {{ subscribe: ["_INBOX.>"], publish: ["ranktrace.ask.u4711",
+     "$JS.API.DIRECT.GET.RANKTRACE_FILES.ranktrace.file.u4711.>"] }} }}
+] }}
+no_auth_user: all
+"""
 CLOCK = re.compile(r"its clock is set by ([+-][0-9.]+) ms for .*, right to within ([0-9.]+) ms \(by ([0-9]+)")
 
 
@@ -65,7 +75,7 @@ def main():
     cluster.need()
     rng, seed = job.seed()
     rank, Frozen.wrong = rng.randrange(RANKS), rng.randrange(RANKS)
-    with Frozen(RANKS, ("--seed", seed)) as c:
+    with Frozen(RANKS, ("--seed", seed), config=ACCOUNTS) as c:
         c.wait_owner()
         c.run("ctl", "set", "tier=trace")
         cluster.wait(lambda: f"no calls are seen\n{c.words()}", lambda: tiers(c) == ["trace"] * RANKS, 40)
@@ -75,9 +85,32 @@ def main():
         time.sleep(5)
         error = fetched(c, f, Frozen.wrong)
         check_ends(c, error)
+        autopsies(c, rank)
         c.continue_rank(rank)
         c.run("incidents", "fetch", "no-such-one", "-o", f"{c.dir}/none.pftrace", code=2)
         job.check(not os.path.exists(f"{c.dir}/none.pftrace"), "a file of nothing")
+
+
+def asked(c, account, *words):
+    url = c.url.replace("nats://", f"nats://{account}:{account}@")
+    done = c.start([job.RANKTRACE, "autopsy", "--nats", url, "--job", f"simjob-{c.sim.pid}", "--json", *words],
+                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, said = done.communicate(timeout=90)
+    return done.returncode, [json.loads(line) for line in out.splitlines()], said
+
+
+def autopsies(c, rank):
+    for account, words in (("all", ()), ("own", ("--own",))):
+        begin = time.monotonic()
+        code, found, said = asked(c, account, *words)
+        roots = [i for i in found if i["kind"] in ("hang", "stopped") and not i["caused_by"]]
+        job.check(code == 1 and roots and all(i["ranks"] == [rank] for i in roots), f"{account}: {code} {found} {said}")
+        job.check(roots[0]["host"] == c.host_name(rank), roots)
+        print(f"  autopsy by {account}: {time.monotonic() - begin:.1f} s", flush=True)
+    code, found, said = asked(c, "own")
+    job.check(code == 4 and not found and "may not ask" in said, f"it asked for all: {code} {found} {said}")
+    code, found, said = asked(c, "other", "--own")
+    job.check(code == 4 and not found, f"root's ranks for another account: {code} {found} {said}")
 
 
 def tiers(c):

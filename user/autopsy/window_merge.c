@@ -18,6 +18,11 @@
 
 #define SAME_TIME_NS 5000000000ll /* clocks of day that agree with the windows' ends to that are believed */
 
+struct judged { /* while all hosts are seen: else one whose window has not begun, or is over, stands still */
+	uint64_t begin_ns, end_ns; /* on the first host's clock */
+	bool ended;
+};
+
 struct reading { /* one file */
 	struct window *w;
 	struct recording_reader *r;
@@ -255,17 +260,49 @@ static int start_feed(struct window *w, uint64_t ns, struct pipeline *p)
 	return pipeline_feed(p, &w->start.record.hdr);
 }
 
-static int end_feed(struct pipeline *p, uint64_t ns)
+static int tick_feed(struct pipeline *p, uint64_t ns)
 {
 	struct record_tick tick = {
 		.hdr = { .size = sizeof(tick), .tracer = WIRE_COLLECTOR, .kind = RECORD_TICK, .ts_ns = ns }
 	};
-	struct record_stop stop = {
-		.hdr = { .size = sizeof(stop), .tracer = WIRE_COLLECTOR, .kind = RECORD_STOP, .ts_ns = ns + 1 }
-	};
-	int err = pipeline_feed(p, &tick.hdr);
 
-	return err ? err : pipeline_feed(p, &stop.hdr);
+	return pipeline_feed(p, &tick.hdr);
+}
+
+static int stop_feed(struct pipeline *p, uint64_t ns)
+{
+	struct record_stop stop = {
+		.hdr = { .size = sizeof(stop), .tracer = WIRE_COLLECTOR, .kind = RECORD_STOP, .ts_ns = ns }
+	};
+
+	return pipeline_feed(p, &stop.hdr);
+}
+
+static struct judged judged_of(const struct window *w, size_t n)
+{
+	struct judged j = { .end_ns = UINT64_MAX };
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t begin_ns = time_of(&w[i], w[i].begin_ns), end_ns = time_of(&w[i], w[i].end_ns);
+
+		j.begin_ns = begin_ns > j.begin_ns ? begin_ns : j.begin_ns;
+		j.end_ns = end_ns < j.end_ns ? end_ns : j.end_ns;
+	}
+	return j;
+}
+
+/* The last judgement is where the first window ends. */
+static int judged_record_feed(struct judged *j, const struct reading *f, struct pipeline *p)
+{
+	int err = 0;
+
+	if (!j->ended && f->ns >= j->end_ns) {
+		j->ended = true;
+		err = tick_feed(p, j->end_ns);
+	}
+	if (is_collectors(f->rec, RECORD_TICK) && (j->ended || f->ns < j->begin_ns))
+		return err;
+	return err ? err : record_feed(f, p);
 }
 
 static struct reading *earliest(struct reading *all, size_t n)
@@ -281,6 +318,7 @@ static struct reading *earliest(struct reading *all, size_t n)
 static int readings_feed(struct reading *all, size_t n, struct pipeline *p)
 {
 	struct reading *f = earliest(all, n), *before = NULL;
+	struct judged judged = judged_of(all[0].w, n);
 	uint64_t last_ns = f ? f->ns : 0;
 	int err = f ? start_feed(all[0].w, last_ns, p) : -EINVAL;
 
@@ -289,11 +327,13 @@ static int readings_feed(struct reading *all, size_t n, struct pipeline *p)
 			err = node_feed(f->w, (uint32_t)(f - all), f->ns, p);
 		before = f;
 		last_ns = f->ns;
-		err = err ? err : record_feed(f, p);
+		err = err ? err : judged_record_feed(&judged, f, p);
 		err = err ? err : reading_next(f, f == all);
 		f = earliest(all, n);
 	}
-	return err ? err : end_feed(p, last_ns + 1);
+	if (!err && !judged.ended)
+		err = tick_feed(p, last_ns);
+	return err ? err : stop_feed(p, last_ns + 1);
 }
 
 static int windows_feed(struct window *w, size_t n, struct pipeline *p)

@@ -13,6 +13,9 @@
 #include "autopsy/autopsy.h"
 #include "autopsy/merge.h"
 #include "base/log.h"
+#include "bus/bus_options.h"
+#include "cluster/ask.h"
+#include "cmd/cluster/autopsy_cluster.h"
 #include "cmd/help.h"
 #include "command.h"
 #include "session/outputs.h"
@@ -30,14 +33,15 @@ struct autopsy_args {
 	struct autopsy_cfg cfg;
 	uint32_t pids[SESSION_PIDS_MAX];
 	struct outputs outputs;
-	bool json, merge;
+	bool json, merge, own;
+	struct bus_cfg bus; /* url: of all hosts, by their agents */
 	const char *raw;
 	enum severity fail_on;
 	char **files; /* after --merge; borrowed from the command line */
 	int n_files;
 };
 
-enum { OPT_FAIL_ON = 2000 };
+enum { OPT_FAIL_ON = 2000, OPT_OWN };
 
 static const struct argp_option autopsy_options[] = {
 	{ "pid", 'p', "PID", 0, "PID and its descendants (may repeat); none: every job on this host", HELP_WHAT },
@@ -45,6 +49,7 @@ static const struct argp_option autopsy_options[] = {
 	{ "merge", 'm', 0, 0,
 	  "the arguments are recordings that --raw (or -o FILE.rtr) wrote, one per host: one verdict over all",
 	  HELP_WHAT },
+	{ "own", OPT_OWN, 0, 0, "with --nats: only ranks of the user who asks, by uid", HELP_WHAT },
 	{ "interval", 'i', "SEC", 0, "between two samples (0.45, which is the least)", HELP_LIMITS },
 	{ "timeout", 'P', "SEC", 0, "for samples, while nothing moves and no rank is behind (6)", HELP_LIMITS },
 	{ "patience", 0, 0, OPTION_ALIAS | OPTION_HIDDEN, 0, 0 }, /* what --timeout was called */
@@ -75,6 +80,10 @@ static uint64_t seconds_parse(struct argp_state *state, const char *name, const 
 
 static void arguments_check(struct argp_state *state, const struct autopsy_args *a)
 {
+	if (a->bus.url && (!a->cfg.job || a->merge || a->cfg.n_pids || a->raw))
+		argp_error(state, "--nats asks the agents of all hosts: for which --job, and nothing of this host");
+	if (a->own && !a->bus.url)
+		argp_error(state, "--own goes with --nats");
 	if (a->merge && !a->n_files)
 		argp_error(state, "--merge: which files? ranktrace autopsy --merge NODE1.rtr NODE2.rtr ...");
 	if (a->merge && (a->cfg.n_pids || a->cfg.job || a->raw))
@@ -92,6 +101,8 @@ static error_t autopsy_option(int key, char *arg, struct argp_state *state)
 	struct autopsy_args *a = state->input;
 
 	switch (key) {
+	case ARGP_KEY_INIT: state->child_inputs[0] = &a->bus; return 0;
+	case OPT_OWN: a->own = true; return 0;
 	case 'p': argument_pid(state, arg, a->pids, &a->cfg.n_pids); return 0;
 	case 'J': a->cfg.job = arg; return 0;
 	case 'i': a->cfg.interval_ns = seconds_parse(state, "interval", arg, INTERVAL_MIN_S); return 0;
@@ -247,15 +258,36 @@ static int merge(const struct autopsy_args *a)
 	return code;
 }
 
+/* Of all hosts; needs no privilege. */
+static int cluster(const struct autopsy_args *a)
+{
+	struct pipeline *p = pipeline_new();
+	int code = bus_options_check(&a->bus);
+
+	if (!p)
+		return EXIT_INTERNAL;
+	code = code ? code : outputs_begin(a, p);
+	if (!code && pipeline_keep(p, NULL, 0))
+		code = EXIT_INTERNAL;
+	code = code ? code : autopsy_cluster(&a->bus, a->cfg.job, a->own ? (int64_t)getuid() : ASK_ANY_USER, p);
+	if (!code)
+		code = outputs_exit_code(p, a->fail_on);
+	code = outputs_close(p, code);
+	pipeline_free(p);
+	return code;
+}
+
 int cmd_autopsy(int argc, char **argv)
 {
-	static const struct argp argp = { autopsy_options, autopsy_option, NULL, NULL, NULL, NULL, NULL };
+	static const struct argp_child children[] = { { &bus_argp, 0, NULL, 0 }, { 0 } };
+	static const struct argp argp = { autopsy_options, autopsy_option, NULL, NULL, children, NULL, NULL };
 	static const struct help help = {
-		"autopsy", "[OPTIONS]\n[OPTIONS] --raw FILE\n[OPTIONS] --merge FILE...",
+		"autopsy", "[OPTIONS]\n[OPTIONS] --raw FILE\n[OPTIONS] --merge FILE...\n--job JOB --nats URL [OPTIONS]",
 		"Names what blocks a hanging job, from outside: reads NCCL's own counters in the ranks' memory and "
 		"what their threads do. No probe, no ptrace, no signal."
 	};
 	struct autopsy_args a = { .fail_on = SEVERITY_WARNING,
+				  .bus = { .name = "ranktrace autopsy" },
 				  .cfg = { .interval_ns = 450000000ull,
 					   .timeout_ns = TIMEOUT_DEFAULT,
 					   .stacks_ns = 1500000000ull,
@@ -271,6 +303,8 @@ int cmd_autopsy(int argc, char **argv)
 	a.outputs.n_inputs = a.n_files;
 	if (a.merge)
 		return merge(&a);
+	if (a.bus.url)
+		return cluster(&a);
 	a.cfg.raw = a.raw != NULL;
 	if (a.cfg.timeout_ns == TIMEOUT_DEFAULT)
 		a.cfg.timeout_ns = a.raw ? TIMEOUT_RAW_NS : TIMEOUT_NS;

@@ -25,15 +25,17 @@ static bool is_meant(const struct target_proc *p, const char *job)
 	return p->status != TARGET_GONE && p->rank >= 0 && (!*job || target_proc_of_job(p, job));
 }
 
-/* NULL: it may be given. "": no process is meant. */
+/* NULL: it may be given. "": no process of theirs is meant. */
 static const char *why_not(const struct window_wish *wish, const struct flight *flight, struct target_set *set)
 {
 	size_t n, n_meant = 0, n_others = 0;
 	const struct target_proc *const *list = target_set_list(set, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		n_meant += is_meant(list[i], wish->job);
-		n_others += is_meant(list[i], "") && wish->user != WINDOW_ANY_USER && list[i]->uid != wish->user;
+		bool own = wish->user == WINDOW_ANY_USER || list[i]->uid == wish->user;
+
+		n_meant += own && is_meant(list[i], wish->job);
+		n_others += !own && is_meant(list[i], "");
 	}
 	if (!n_meant)
 		return "";
