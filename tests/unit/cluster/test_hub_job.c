@@ -44,6 +44,27 @@ static void who_does_not_come_is_named_over_hosts(void **state)
 	assert_int_equal(memory_bus_count("\"phase\":\"open\""), 1);
 }
 
+/* The hang's host, and one healthy peer of its communicator: that is both. Asked anew for a minute, stored once. */
+static void recorders_of_its_hosts_are_asked_for(void **state)
+{
+	struct ask a;
+
+	(void)state;
+	seconds(30, RANKS);
+	assert_int_equal(memory_bus.n_asked, 0);
+	rank_3_sleeps();
+	seconds(30, 0);
+	assert_in_range(memory_bus.n_asked, 2, 4);
+	assert_true(ask_unpack(ASK_ALL, memory_bus.asked[0], memory_bus.asked_len[0], &a));
+	assert_true(a.kind == ASK_WINDOW && a.n_hosts == 2);
+	assert_string_equal(a.hosts[0], "node-b");
+	assert_string_equal(a.hosts[1], "node-a");
+	assert_int_equal(memory_bus.n_pieces, 1);
+	assert_non_null(strstr(memory_bus.piece_keys[0], ASK_ASKED));
+	seconds(120, 0);
+	assert_int_equal(memory_bus.n_asked, 6);
+}
+
 /* The agent alone is gone: the job goes on, as the other host shows. */
 static void a_silent_host_is_unobserved(void **state)
 {
@@ -240,6 +261,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_job_that_goes_on_has_none),           CASE(who_does_not_come_is_named_over_hosts),
+		CASE(recorders_of_its_hosts_are_asked_for),
 		CASE(a_silent_host_is_unobserved),           CASE(ranks_that_wait_for_a_silent_host_name_no_root),
 		CASE(a_root_beside_a_silent_host),           CASE(who_was_last_heard_a_little_late_is_no_root),
 		CASE(one_that_is_stopped_is_one_incident),   CASE(a_process_that_is_listed_no_more_is_dead),

@@ -55,6 +55,25 @@ static void up_and_down_by_itself(void **state)
 	escalation_free(e);
 }
 
+/* As long as it is held, through what a finding raises and its pause; then it goes. */
+static void held(void **state)
+{
+	struct escalation *e = escalation_new(&cfg);
+	struct tier_change c;
+
+	(void)state;
+	assert_int_equal(escalation_hold(e, 5, 400 * S, 100 * S), 0);
+	assert_true(escalation_next(e, 100 * S, &c) && c.tier == TIER_TRACE && !c.incident);
+	expect_none(e, 300);
+	assert_int_equal(escalation_note(e, 5, 9, 310 * S), 0);
+	expect(e, 312, 5, TIER_TRACE, TIER_BURST);
+	expect(e, 317, 5, TIER_BURST, TIER_TRACE);
+	expect_none(e, 399);
+	expect(e, 400, 5, TIER_TRACE, TIER_WATCH);
+	assert_int_equal(escalation_raised(e), 0);
+	escalation_free(e);
+}
+
 /* Somebody who asks need not wait for the end of the pause; twice at once is once. */
 static void asked_for(void **state)
 {
@@ -179,6 +198,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(up_and_down_by_itself),
+		cmocka_unit_test(held),
 		cmocka_unit_test(asked_for),
 		cmocka_unit_test(left_alone_afterwards),
 		cmocka_unit_test(late_samples),
