@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of agents (schemas/cluster.proto) of a job of TP8 x PP16 x DP80 on hosts with 8 ranks, fast: what changes from
-second to second has the same length everywhere, and is joined into what does not change."""
+"""Reports of agents (schemas/cluster.proto) of a job of TP8 x PP16 x DP80 on hosts with 8 ranks, fast: what changes
+from second to second has the same length everywhere, and is joined into what does not change."""
 import struct
 
 PER_HOST, COMMS = 8, 4

@@ -2,11 +2,11 @@
 # runs alone: it judges what a hub costs
 """A real nats-server and a hub with the reports of 1,280 agents, each by a connection of its own: 10,240 ranks, 200
 collectives a second and rank. What the hub costs, how it goes through ten times as many for some seconds, and how long
-it takes to one incident when all ranks wait for one and every node says so. With LONG=1; HOSTS=n asks for another number
-of hosts, of which 16 are a replica."""
+it takes to one incident when all ranks wait for one and every node says so. With LONG=1; HOSTS=n asks for another
+number of hosts, of which 16 are a replica."""
 import json
 import os
-import random
+import re
 import resource
 import shutil
 import socket
@@ -22,8 +22,8 @@ import reports
 
 HOSTS = int(os.environ.get("HOSTS", 1280))
 WARM_S, STEADY_S, BURST_S, AFTER_S, TIMES = 15, 30, 4, 10, 10
-CPU, RSS_MIB, NODE_BYTES, OPEN_S = 1.0, 1024, 20000, 5.0  # the bars: cores, of the hub, a second, after the stop
-SLOTS = 10
+CPU_S, RSS_MIB, NODE_BYTES, OPEN_S = 1.0, 1024, 20000, 5.0  # the bars: of the hub for a second; of a node; to open
+SLOTS, LATEST_S = 10, 60
 
 
 def ticks(pid):
@@ -128,12 +128,22 @@ def steady(agents, hub):
     agents.seconds(WARM_S)
     before, sent, begin = ticks(hub.process.pid), agents.bytes, time.monotonic()
     longest = agents.seconds(STEADY_S)
-    took = time.monotonic() - begin
-    cores, node = (ticks(hub.process.pid) - before) / took, (agents.bytes - sent) / STEADY_S / HOSTS
-    print(f"  steady, {took:.0f} s: hub {cores:.2f} s of CPU time a second, {peak_mib(hub.process.pid):.0f} MiB, "
-          f"{node:.0f} bytes a second and node; a second took {longest:.1f} s at most", flush=True)
+    used, node = ticks(hub.process.pid) - before, (agents.bytes - sent) / STEADY_S / HOSTS
+    print(f"  steady, {time.monotonic() - begin:.0f} s: hub {used:.1f} s of CPU time, "
+          f"{peak_mib(hub.process.pid):.0f} MiB, {node:.0f} bytes a second and node; a second took {longest:.1f} s at "
+          f"most", flush=True)
     job.check(not hub.opened(), f"a healthy job: {hub.opened()}")
-    return cores, node
+    return node
+
+
+def cost(hub):
+    """CPU time for a second of the cluster, by what it has taken: on a busy machine it may be behind."""
+    used = ticks(hub.process.pid)
+    hub.process.terminate()
+    hub.process.wait(60)
+    taken = int(re.search(r"([0-9]+) reports of", hub.words())[1])
+    print(f"  the hub took {taken} reports in {used:.1f} s of CPU time", flush=True)
+    return used * HOSTS / taken
 
 
 def burst(agents, hub):
@@ -149,7 +159,7 @@ def burst(agents, hub):
 def alarm(agents, hub, culprit):
     agents.culprit, agents.hung_at = culprit, time.monotonic()
     agents.calls += 1  # that one does not come to
-    while not hub.opened() and time.monotonic() < agents.hung_at + 30:
+    while not hub.opened() and time.monotonic() < agents.hung_at + LATEST_S:
         agents.second()
     took = hub.opened()[0][0] - agents.hung_at if hub.opened() else None
     agents.seconds(5)
@@ -168,14 +178,14 @@ def run(folder, rng):
     try:
         hub = Hub(folder, port)
         agents = Agents(port)
-        cores, node = steady(agents, hub)
+        node = steady(agents, hub)
         burst(agents, hub)
         took = alarm(agents, hub, rng.randrange(HOSTS * 8))
-        rss = peak_mib(hub.process.pid)
-        print(f"  peak of the hub {rss:.0f} MiB; server {ticks(server.pid):.0f} s of CPU time, "
+        rss, cpu_s = peak_mib(hub.process.pid), cost(hub)
+        print(f"  hub: {cpu_s:.2f} s of CPU time for a second, {rss:.0f} MiB; server {ticks(server.pid):.0f} s of CPU time, "
               f"{peak_mib(server.pid):.0f} MiB", flush=True)
-        job.check(cores <= CPU and rss <= RSS_MIB and node <= NODE_BYTES and took <= OPEN_S,
-                  f"hub {cores:.2f} cores, {rss:.0f} MiB; {node:.0f} bytes a node; {took:.1f} s to the incident")
+        job.check(cpu_s <= CPU_S and rss <= RSS_MIB and node <= NODE_BYTES and took <= OPEN_S,
+                  f"hub {cpu_s:.2f} s for a second, {rss:.0f} MiB; {node:.0f} bytes a node; {took:.1f} s to the incident")
     finally:
         for p in filter(None, (hub and hub.follower, hub and hub.process, server)):
             p.terminate()

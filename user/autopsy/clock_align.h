@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clock_align.h - how clocks of hosts differ, by the collectives that they have in common. Nobody leaves a collective
+ * clock_align.h - how clocks of hosts differ, by the collectives that they have in common. No rank leaves a collective
  * before the last one is in it: so each bounds the difference of two clocks from both sides, and many of them bound it
  * closely, whatever the clocks say of the time of day. Pure.
  */

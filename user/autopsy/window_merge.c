@@ -18,7 +18,7 @@
 
 #define SAME_TIME_NS 5000000000ll /* clocks of day that agree with the windows' ends to that are believed */
 
-struct judged { /* while all hosts are seen: else one whose window has not begun, or is over, stands still */
+struct judged { /* while all hosts are seen: else one whose window has not begun, or is over, does not move */
 	uint64_t begin_ns, end_ns; /* on the first host's clock */
 	bool ended;
 };
@@ -205,9 +205,8 @@ static int reading_next(struct reading *f, bool first)
 
 	do
 		more = recording_next(f->r, &f->rec);
-	while (more == 1 &&
-	       (is_collectors(f->rec, RECORD_START) || is_collectors(f->rec, RECORD_STOP) ||
-		(!first && is_collectors(f->rec, RECORD_TICK))));
+	while (more == 1 && (is_collectors(f->rec, RECORD_START) || is_collectors(f->rec, RECORD_STOP) ||
+			     (!first && is_collectors(f->rec, RECORD_TICK))));
 	if (more != 1) {
 		f->rec = NULL;
 		return more == -EBADMSG ? 0 : more;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * nats_files.c - questions, and files in pieces. A piece is the newest message of its subject, and is read by the
- * subject's name alone: so the server can be told who may read whose, which a consumer's filter does not allow on 2.9.
+ * subject's name alone: so the server knows who may read whose, which a consumer's filter does not allow on 2.9.
  */
 #include <errno.h>
 #include <stdio.h>

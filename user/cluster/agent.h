@@ -18,7 +18,7 @@ const struct agent_settings *agent_settings(struct sink *agent);
 bool agent_asked(struct sink *agent, struct agent_ask *ret);
 /* The answer: as publisher_answer(). */
 void agent_answer(struct sink *agent, uint64_t number, const char *host, int file, const char *error);
-struct agent_mode {       /* as settings made it */
+struct agent_mode {        /* as settings made it */
 	bool paused;       /* it samples nothing */
 	bool traces;       /* ranks have probes */
 	const char *error; /* what of the settings is not possible; "" nothing */

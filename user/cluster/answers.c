@@ -120,8 +120,7 @@ void answers_take(struct answers *a, const struct publisher_file *note, int file
 	if (file < 0)
 		return;
 	if (fstat(file, &st) || st.st_size > (off_t)FILE_BYTES_MAX) {
-		snprintf(q->head.error, sizeof(q->head.error), "its window is larger than %u MB",
-			 FILE_BYTES_MAX >> 20);
+		snprintf(q->head.error, sizeof(q->head.error), "its window is larger than %u MB", FILE_BYTES_MAX >> 20);
 		return;
 	}
 	q->head.bytes = (uint64_t)st.st_size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ask.h - what is asked of agents, and the files that they answer with (schemas/cluster.proto). Whose ranks may be
- * looked at is a word of the subject, "all" or "u1000": the server says who may ask with which, and the agent hands out
+ * ask.h - what is asked of agents, and the files that they answer with (schemas/cluster.proto). Whose ranks are
+ * meant is a word of the subject, "all" or "u1000": the server says who may ask with which, and the agent hands out
  * nothing of another user's.
  */
 #ifndef RANKTRACE_CLUSTER_ASK_H
@@ -25,7 +25,7 @@ enum ask_kind { ASK_NOTHING, ASK_WINDOW, ASK_LOOK };
 
 struct ask {
 	enum ask_kind kind;
-	int64_t user; /* whose ranks; ASK_ANY_USER */
+	int64_t user;                             /* whose ranks; ASK_ANY_USER */
 	char id[ASK_TEXT_MAX], job[ASK_TEXT_MAX]; /* job "": any */
 	char hosts[ASK_HOSTS_MAX][BUS_TOKEN_MAX]; /* none: all */
 	size_t n_hosts;

@@ -20,10 +20,10 @@ struct publisher_frame { /* in front of a message on the way to it; with the hos
 
 /* What comes back on that descriptor: what `ranktrace ctl` set, when it changed, and what the cluster asks for. */
 struct agent_ask {
-	uint64_t number;         /* the answer's */
-	bool look;               /* what there is to see now; else the whole window */
-	int64_t user;            /* nothing of another user's ranks; ASK_ANY_USER */
-	char job[ASK_TEXT_MAX];  /* "": any */
+	uint64_t number;        /* the answer's */
+	bool look;              /* what there is to see now; else the whole window */
+	int64_t user;           /* nothing of another user's ranks; ASK_ANY_USER */
+	char job[ASK_TEXT_MAX]; /* "": any */
 };
 
 enum word_kind { WORD_SETTINGS, WORD_ASK };

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const known[] = { "hang-limit",  "busy-limit", "dstate-limit", "budget",
-				     "budget-node", "raise",      "raise-for",    "tier",        "paused" };
+static const char *const known[] = { "hang-limit", "busy-limit", "dstate-limit", "budget", "budget-node",
+				     "raise",      "raise-for",  "tier",         "paused" };
 #define N_KNOWN (sizeof(known) / sizeof(known[0]))
 
 bool setting_is_known(const char *name)

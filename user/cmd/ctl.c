@@ -141,7 +141,8 @@ static const struct help ctl_help = {
 	"unset NAME --nats URL [--host HOST]\npause|resume --nats URL [--host HOST]",
 	"The agents of a cluster (ranktrace watch --nats URL): how each of them stands, and what is set for them while "
 	"they run, over their own settings: hang-limit, busy-limit, dstate-limit, budget, budget-node, raise, "
-	"raise-for, tier (trace: ranks have probes until it is watch again). 'pause' stops all sampling until 'resume'. One host's settings win over those of all."
+	"raise-for, tier (trace: ranks have probes until it is watch again). "
+	"'pause' stops all sampling until 'resume'. One host's settings win over those of all."
 };
 
 /* --- settings --- */

@@ -164,11 +164,12 @@ static const struct argp incidents_argp = {
 	incidents_options, incidents_option, NULL, NULL, incidents_children, NULL, NULL
 };
 static const struct help incidents_help = {
-	"incidents", "--nats URL [OPTIONS]\nack ID --nats URL [--note TEXT]\nsilence ID --nats URL [--for TIME]\n"
+	"incidents",
+	"--nats URL [OPTIONS]\nack ID --nats URL [--note TEXT]\nsilence ID --nats URL [--for TIME]\n"
 	"fetch ID --nats URL -o FILE",
 	"Shows what the hubs of a cluster found: the incidents that are open. 'ack' says that you have one in hand; "
-	"'silence' hides one, and the same fault when it comes again; 'fetch' writes what the flight recorders of its hosts "
-	"held, on one clock. Of an ID its end is enough."
+	"'silence' hides one, and the same fault when it comes again; 'fetch' writes what the flight recorders of its "
+	"hosts held, on one clock. Of an ID its end is enough."
 };
 
 /* --- reading --- */
@@ -407,7 +408,7 @@ static int fetch(struct reading *r, struct pipeline *p)
 	int err = s ? asked_wait(r->bus, s->id, until_ns, &ask) : -EINVAL;
 
 	if (!err)
-		err = windows_gather(r->bus, ask.user, ask.id, (const char (*)[BUS_TOKEN_MAX])ask.hosts, ask.n_hosts,
+		err = windows_gather(r->bus, ask.user, ask.id, (const char(*)[BUS_TOKEN_MAX])ask.hosts, ask.n_hosts,
 				     until_ns, &g);
 	if (err == -ENODATA || err == -ENOENT) {
 		log_error("%s: none of %zu hosts has a window for it", s->id, ask.n_hosts);

@@ -55,7 +55,7 @@ static const struct argp_option watch_options[] = {
 	{ "raise-for", OPT_RAISE_FOR, "SEC", 0, "how long the ranks of a finding get probes (60)", HELP_PROBES },
 	{ "no-raise", OPT_NO_RAISE, 0, 0, "never attach probes, whatever is found (in a file: raise = no)",
 	  HELP_PROBES },
-	{ "clock-offset", OPT_CLOCK_OFFSET, "MS", OPTION_HIDDEN, "for tests: a host whose clock is wrong", HELP_LIMITS },
+	{ "clock-offset", OPT_CLOCK_OFFSET, "MS", OPTION_HIDDEN, "for tests: its clock is wrong", HELP_LIMITS },
 	{ 0 },
 };
 
@@ -346,7 +346,7 @@ static int setting_take(void *of, const char *name, const char *value)
 		return 0;
 	}
 	err = !strcmp(name, "tier") ? tier_take(&to->a->session.session, value, why, sizeof(why))
-				     : watch_set(to->a, name, value, why, sizeof(why));
+				    : watch_set(to->a, name, value, why, sizeof(why));
 	if (err == -ENOENT)
 		err = session_args_set(&to->a->session, name, value, why, sizeof(why));
 	if (err && !*to->error)
@@ -365,8 +365,8 @@ static void settings_overlay(struct service *s, struct watch_args *a)
 		log_warn("ranktrace ctl: %s; this one stays as it was", error);
 	if (s->agent)
 		agent_settled(s->agent, &(struct agent_mode){ .paused = a->session.session.paused,
-							       .traces = a->session.session.holds_trace,
-							       .error = error });
+							      .traces = a->session.session.holds_trace,
+							      .error = error });
 }
 
 /* What the session has now, as far as it may change; the directory's name outlives what it was read into. */
@@ -443,13 +443,13 @@ int cmd_watch(int argc, char **argv)
 		config_values_free(&a.session);
 		return EXIT_USAGE;
 	}
-	a.session.session.reload_of = &service;
 	if (service.config || a.bus.url) {
+		a.session.session.reload_of = &service;
 		a.session.session.reload = watch_reload;
 		a.session.session.reload_wanted = settings_arrived;
 	}
-	a.session.session.window_wanted = window_wanted;
-	a.session.session.window_given = window_given;
+	a.session.session.windows =
+		(struct window_asker){ .wanted = window_wanted, .given = window_given, .of = &service };
 	a.session.outputs.inputs = &service.config;
 	a.session.outputs.n_inputs = !!service.config;
 	code = bus_options_check(&a.bus);

@@ -14,7 +14,7 @@
 #define APART_NS 10000000000ull
 #define AGAIN_NS 10000000000ull
 #define ASKED_TIMES 6
-#define WAITING_MAX 4 /* hosts of those who wait, where nobody is named */
+#define WAITING_MAX 4 /* hosts of those who wait, where no rank is named */
 
 /* --- whom --- */
 
@@ -46,7 +46,7 @@ static size_t peer_add(const struct comm *c, const struct node **to, size_t n, s
 	return n;
 }
 
-/* Nobody is named: some of those that wait. */
+/* No rank is named: some of those that wait. */
 static size_t waiting_add(const struct finding *f, const struct model *m, const struct node **to)
 {
 	size_t n = 0;

@@ -2,7 +2,7 @@
  *
  * freeze.h - the flight recorders of the hosts that an incident concerns, frozen: their agents are asked for what they
  * hold, and so is that of one healthy peer in each communicator, to compare. Asked again for a minute, as a question is
- * kept by nobody; an agent answers each once.
+ * not kept; an agent answers each once.
  */
 #ifndef RANKTRACE_HUB_FREEZE_H
 #define RANKTRACE_HUB_FREEZE_H

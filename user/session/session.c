@@ -186,6 +186,7 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 		s->stacks = session_stacks_new(s->cfg.stack_reader, s->pipeline, session_emit, s);
 	if (s->targets && (s->cfg.budget_ppm || s->cfg.budget_node_ppm))
 		s->probe_budget = probe_budget_new(&s->cfg, s->loader, s->targets, session_emit, s);
+	s->windows = (struct windows){ .asker = s->cfg.windows, .stacks = s->stacks, .stacks_ask = session_stacks_ask };
 	return !s->targets || !s->greeting
 		       ? -ENOMEM
 		       : loop_files_open(&s->cfg, s->pace->loop_ns, &s->timer_fd, &s->signal_fd, &s->child_fd);
@@ -478,7 +479,7 @@ static int work(struct session *s)
 	laps_add(laps, LAP_STACKS);
 	if (s->flight)
 		flight_poll(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), now_ns);
-	windows_turn(&s->windows, &s->cfg, s->flight, s->stacks, s->set, pipeline_model(s->pipeline), now_ns);
+	windows_turn(&s->windows, s->flight, s->set, pipeline_model(s->pipeline), now_ns);
 	if (s->cfg.metrics && metrics_due(s->cfg.metrics, now_ns))
 		session_page_write(s, now_ns);
 	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))

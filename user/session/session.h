@@ -45,11 +45,8 @@ struct session_cfg {
 	bool (*reload)(void *of, struct pipeline *p, struct session_cfg *next);
 	/* Asked at every turn: reload now, as for SIGHUP, but for outputs. NULL: never. */
 	bool (*reload_wanted)(void *of);
-	void *reload_of; /* of these four */
-	/* Asked at every turn: is the flight recorder's window wanted elsewhere? Then what became of it: `fd`, closed
-	 * behind the call; or -1 and why not, "" where no process here is meant. NULL: never. */
-	bool (*window_wanted)(void *of, struct window_wish *ret);
-	void (*window_given)(void *of, uint64_t number, const char *host, int fd, const char *error);
+	void *reload_of;
+	struct window_asker windows; /* who wants the flight recorder's window elsewhere */
 	int64_t clock_offset_ns;     /* for tests: this host's clock goes wrong by so much */
 	int control_fd;              /* a user's wishes come here (struct session_ask), its end ends the session;
 					0: none */

@@ -35,7 +35,7 @@ struct session {
 	struct reorder *reorder;
 	struct flight *flight; /* NULL: off */
 	struct windows windows;
-	struct notify notify;  /* the service manager */
+	struct notify notify; /* the service manager */
 	struct hurry hurry;
 	int timer_fd, signal_fd, child_fd;
 	uint64_t start_boot_ns; /* same moment as start_ns, on the clock of process start times */

@@ -141,7 +141,8 @@ static void an_answer_in_pieces(void **state)
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
 	assert_int_equal(ftruncate(file, BUS_PIECE_MAX + 5000), 0);
-	questions[0] = questions[1] = (struct bus_message){ .token = "u7", .data = bytes, .len = len, .reply = "inbox" };
+	questions[0] = (struct bus_message){ .token = "u7", .data = bytes, .len = len, .reply = "inbox" };
+	questions[1] = questions[0];
 	questions[2] = (struct bus_message){ .token = "u7", .data = bytes, .len = 3 };
 	n_questions = 3;
 	answers_init(&answers);

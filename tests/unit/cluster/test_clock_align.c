@@ -133,9 +133,12 @@ int main(void)
 {
 #define CASE(f) cmocka_unit_test_teardown(f, end)
 	const struct CMUnitTest tests[] = {
-		CASE(who_is_late_in_turn_bounds_it_closely), CASE(one_that_is_always_late_leaves_it_open),
-		CASE(over_a_host_between),		     CASE(ranks_of_a_host_count_as_one),
-		CASE(other_collectives_say_nothing),	     CASE(clocks_that_drift),
+		CASE(who_is_late_in_turn_bounds_it_closely),
+		CASE(one_that_is_always_late_leaves_it_open),
+		CASE(over_a_host_between),
+		CASE(ranks_of_a_host_count_as_one),
+		CASE(other_collectives_say_nothing),
+		CASE(clocks_that_drift),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

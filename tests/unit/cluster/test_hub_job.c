@@ -260,13 +260,19 @@ static void a_bus_that_is_away_loses_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(a_job_that_goes_on_has_none),           CASE(who_does_not_come_is_named_over_hosts),
+		CASE(a_job_that_goes_on_has_none),
+		CASE(who_does_not_come_is_named_over_hosts),
 		CASE(recorders_of_its_hosts_are_asked_for),
-		CASE(a_silent_host_is_unobserved),           CASE(ranks_that_wait_for_a_silent_host_name_no_root),
-		CASE(a_root_beside_a_silent_host),           CASE(who_was_last_heard_a_little_late_is_no_root),
-		CASE(one_that_is_stopped_is_one_incident),   CASE(a_process_that_is_listed_no_more_is_dead),
-		CASE(a_hub_that_takes_over_goes_on_with_it), CASE(what_opens_between_two_hubs_is_written),
-		CASE(a_hub_that_was_stopped_writes_no_more), CASE(what_ended_between_two_hubs_is_closed),
+		CASE(a_silent_host_is_unobserved),
+		CASE(ranks_that_wait_for_a_silent_host_name_no_root),
+		CASE(a_root_beside_a_silent_host),
+		CASE(who_was_last_heard_a_little_late_is_no_root),
+		CASE(one_that_is_stopped_is_one_incident),
+		CASE(a_process_that_is_listed_no_more_is_dead),
+		CASE(a_hub_that_takes_over_goes_on_with_it),
+		CASE(what_opens_between_two_hubs_is_written),
+		CASE(a_hub_that_was_stopped_writes_no_more),
+		CASE(what_ended_between_two_hubs_is_closed),
 		CASE(a_bus_that_is_away_loses_nothing),
 	};
 

@@ -72,7 +72,7 @@ static int answers_wait(struct bus *b, struct bus_cursor *answers, struct answer
 
 	while (!err && n >= 0 && clock_monotonic_ns() < until_ns) {
 		n = b->class->fetch(answers, FETCH_MS, &msg);
-		if (n != 1 || !msg.len) /* the server's word that nobody listens has no length */
+		if (n != 1 || !msg.len) /* the server's word that no agent listens has no length */
 			continue;
 		err = host_add(to, msg.data, msg.len);
 		until_ns = clock_monotonic_ns() + QUIET_NS;
@@ -111,7 +111,7 @@ static int answered_feed(struct bus *b, const struct ask *ask, const struct answ
 		log_error("no agent has ranks of job '%s'; 'ranktrace ctl status' lists agents and jobs", ask->job);
 		return EXIT_USAGE;
 	}
-	err = windows_gather(b, ask->user, ask->id, (const char (*)[BUS_TOKEN_MAX])a->hosts, a->n, until_ns, &g);
+	err = windows_gather(b, ask->user, ask->id, (const char(*)[BUS_TOKEN_MAX])a->hosts, a->n, until_ns, &g);
 	if (err)
 		log_error("no window was delivered: %s",
 			  err == -ENODATA || err == -ENOENT ? "the agents say why, above" : strerror(-err));

@@ -14,11 +14,9 @@
 #include "base/log.h"
 #include "flight/flight.h"
 #include "inspect/discover/discover.h"
-#include "session/session.h"
-#include "session/stacks.h"
 
 #define LOOK_NS 2500000000ull /* for stacks to be read, and two samples more to be taken */
-#define LOOKED_AT_MAX 16      /* ranks whose stacks are read */
+#define STACKS_MAX 16         /* ranks whose stacks are read */
 
 static bool is_meant(const struct target_proc *p, const char *job)
 {
@@ -44,55 +42,53 @@ static const char *why_not(const struct window_wish *wish, const struct flight *
 	return flight ? NULL : "its agent has no flight recorder (--flight=no)";
 }
 
-static void stacks_ask(struct session_stacks *stacks, struct target_set *set, const char *job)
+static void stacks_ask(const struct windows *w, struct target_set *set)
 {
 	size_t n, asked = 0;
 	const struct target_proc *const *list = target_set_list(set, &n);
 
-	for (size_t i = 0; stacks && i < n && asked < LOOKED_AT_MAX; i++)
-		if (is_meant(list[i], job) && !list[i]->is_child) {
-			session_stacks_ask(stacks, list[i]->tgid);
+	for (size_t i = 0; w->stacks && i < n && asked < STACKS_MAX; i++)
+		if (is_meant(list[i], w->wish.job) && !list[i]->is_child) {
+			w->stacks_ask(w->stacks, list[i]->tgid);
 			asked++;
 		}
 }
 
-static void window_give(const struct window_wish *wish, const struct session_cfg *cfg, struct flight *flight,
-			const struct model *m)
+static void window_give(const struct windows *w, struct flight *flight, const struct model *m)
 {
 	int fd = memfd_create("ranktrace-window", MFD_CLOEXEC), err = fd < 0 ? -errno : 0;
 
-	err = err ? err : flight_copy(flight, wish->look, m, fd);
+	err = err ? err : flight_copy(flight, w->wish.look, m, fd);
 	if (err)
 		log_warn("the flight recorder's window, which the cluster asks for: %s", strerror(-err));
 	else
 		log_info("the flight recorder's window goes to the cluster, which asks for it");
-	cfg->window_given(cfg->reload_of, wish->number, m->host, err ? -1 : fd, err ? strerror(-err) : "");
+	w->asker.given(w->asker.of, w->wish.number, m->host, err ? -1 : fd, err ? strerror(-err) : "");
 	if (fd >= 0)
 		close(fd);
 }
 
-static void wish_take(struct windows *w, const struct session_cfg *cfg, struct flight *flight,
-		      struct session_stacks *stacks, struct target_set *set, const struct model *m,
+static void wish_take(struct windows *w, struct flight *flight, struct target_set *set, const struct model *m,
 		      uint64_t now_ns)
 {
 	const char *why = why_not(&w->wish, flight, set);
 
 	w->due_ns = now_ns + (w->wish.look ? LOOK_NS : 0);
 	if (why) {
-		cfg->window_given(cfg->reload_of, w->wish.number, m->host, -1, why);
+		w->asker.given(w->asker.of, w->wish.number, m->host, -1, why);
 		w->wish.number = 0;
 	} else if (w->wish.look) {
-		stacks_ask(stacks, set, w->wish.job);
+		stacks_ask(w, set);
 	}
 }
 
-void windows_turn(struct windows *w, const struct session_cfg *cfg, struct flight *flight,
-		  struct session_stacks *stacks, struct target_set *set, const struct model *m, uint64_t now_ns)
+void windows_turn(struct windows *w, struct flight *flight, struct target_set *set, const struct model *m,
+		  uint64_t now_ns)
 {
-	if (cfg->window_wanted && !w->wish.number && cfg->window_wanted(cfg->reload_of, &w->wish))
-		wish_take(w, cfg, flight, stacks, set, m, now_ns);
+	if (w->asker.wanted && !w->wish.number && w->asker.wanted(w->asker.of, &w->wish))
+		wish_take(w, flight, set, m, now_ns);
 	if (!w->wish.number || now_ns < w->due_ns)
 		return;
-	window_give(&w->wish, cfg, flight, m);
+	window_give(w, flight, m);
 	w->wish.number = 0;
 }

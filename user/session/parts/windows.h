@@ -11,7 +11,6 @@
 
 struct flight;
 struct model;
-struct session_cfg;
 struct session_stacks;
 struct target_set;
 
@@ -24,13 +23,25 @@ struct window_wish {
 	char job[256]; /* a host without a process of it is not meant; "": any */
 };
 
+/* Who asks. `of` is theirs. */
+struct window_asker {
+	/* Asked at every turn: is a window wanted? NULL: never. */
+	bool (*wanted)(void *of, struct window_wish *ret);
+	/* What became of it: `fd`, closed behind the call; or -1 and why not, "" where no process here is meant. */
+	void (*given)(void *of, uint64_t number, const char *host, int fd, const char *error);
+	void *of;
+};
+
 struct windows {
+	struct window_asker asker;
+	struct session_stacks *stacks; /* NULL: none are read */
+	void (*stacks_ask)(struct session_stacks *stacks, uint32_t tgid);
 	struct window_wish wish; /* number 0: none waits */
 	uint64_t due_ns;
 };
 
-/* Each turn. `flight`, `stacks` NULL: there is none. */
-void windows_turn(struct windows *w, const struct session_cfg *cfg, struct flight *flight,
-		  struct session_stacks *stacks, struct target_set *set, const struct model *m, uint64_t now_ns);
+/* Each turn. `flight` NULL: there is none. */
+void windows_turn(struct windows *w, struct flight *flight, struct target_set *set, const struct model *m,
+		  uint64_t now_ns);
 
 #endif

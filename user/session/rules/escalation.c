@@ -11,7 +11,7 @@ struct raised {
 	uint32_t tgid;
 	enum tier tier;
 	uint64_t incident, since_ns, held_ns; /* held_ns: until then */
-	bool asked; /* for a finding or a user; else it is held alone */
+	bool asked;                           /* for a finding or a user; else it is held alone */
 	struct raised *next;
 };
 
