@@ -182,10 +182,12 @@ def run(folder, rng):
         burst(agents, hub)
         took = alarm(agents, hub, rng.randrange(HOSTS * 8))
         rss, cpu_s = peak_mib(hub.process.pid), cost(hub)
-        print(f"  hub: {cpu_s:.2f} s of CPU time for a second, {rss:.0f} MiB; server {ticks(server.pid):.0f} s of CPU time, "
+        print(f"  hub: {cpu_s:.2f} s of CPU time for a second, {rss:.0f} MiB; "
+              f"server {ticks(server.pid):.0f} s of CPU time, "
               f"{peak_mib(server.pid):.0f} MiB", flush=True)
         job.check(cpu_s <= CPU_S and rss <= RSS_MIB and node <= NODE_BYTES and took <= OPEN_S,
-                  f"hub {cpu_s:.2f} s for a second, {rss:.0f} MiB; {node:.0f} bytes a node; {took:.1f} s to the incident")
+                  f"hub {cpu_s:.2f} s for a second, {rss:.0f} MiB; "
+                  f"{node:.0f} bytes a node; {took:.1f} s to the incident")
     finally:
         for p in filter(None, (hub and hub.follower, hub and hub.process, server)):
             p.terminate()
