@@ -7,7 +7,6 @@ the same places."""
 import json
 import os
 import random
-import resource
 import sys
 import time
 
@@ -17,23 +16,13 @@ from torch.autograd import profiler
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
+import stamps
+
 LOG, STEPS, WORKERS, SEED, RANGES = sys.argv[1], *map(int, sys.argv[2:])
 RANK = int(os.environ["RANK"])
 WIDTH, BATCH, EVERY = 256, 16, 7  # each EVERY-th step has two micro-batches, and after the next one is an evaluation
 
-
-def enter(self):
-    self.record = torch.ops.profiler._record_function_enter_new(self.name, self.args)
-    return self
-
-
-def leave(self, *_):
-    torch.ops.profiler._record_function_exit._RecordFunction(self.record)
-
-
-if torch.__version__.startswith("1."):
-    profiler.record_function.__enter__ = enter
-    profiler.record_function.__exit__ = leave
+stamps.ranges_enter_as_since_2_0()
 
 
 class Samples(Dataset):
@@ -59,40 +48,9 @@ class Net(torch.nn.Module):
         return self.layers(x)
 
 
-def preemptions():
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
-
-
-class Stamps:
-    """Phases of a step; where the thread lost its CPU in one, the stamp may be late by as long as that took."""
-
-    def __init__(self):
-        self.now()
-        self.step_ns = self.ns
-        self.ns_of, self.preempted = {}, {}
-
-    def now(self):
-        """Preemptions are read on both sides of the clock: one right beside the stamp spoils both phases."""
-        self.before = preemptions()
-        self.ns = time.monotonic_ns()
-        self.behind = preemptions()
-
-    def take(self, phase):
-        """What passed since the last stamp was `phase`; None: in none."""
-        before, preempted = self.ns, self.before
-        self.now()
-        if phase:
-            self.ns_of[phase] = self.ns_of.get(phase, 0) + self.ns - before
-            self.preempted[phase] = self.preempted.get(phase, False) or self.behind > preempted
-
-    def line(self, kind):
-        return {"rank": RANK, "kind": kind, "begin_ns": self.step_ns, "end_ns": self.ns, "phases": self.ns_of,
-                "preempted": self.preempted}
-
-
 def evaluation(batches, model):
     """One batch of an evaluation: no backward."""
-    s = Stamps()
+    s = stamps.Stamps(RANK)
     x, _ = next(batches)
     s.take("data_wait")
     with torch.no_grad():
@@ -102,7 +60,7 @@ def evaluation(batches, model):
 
 
 def training(batches, model, optimizer, micro_batches, rng):
-    s = Stamps()
+    s = stamps.Stamps(RANK)
     for micro in range(micro_batches):
         x, y = next(batches)
         s.take("data_wait")

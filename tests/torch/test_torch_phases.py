@@ -13,7 +13,7 @@ import tempfile
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
-import phases
+import held_against
 import rtr
 
 sys.path.insert(1, sys.path[0] + "/../../tools")
@@ -83,11 +83,11 @@ def replayed(folder):
 
 
 def rank_compare(truth, steps, from_start):
-    pairs = phases.steps_pair(truth, steps, from_start)
+    pairs = held_against.steps_pair(truth, steps, from_start)
     for t, s in pairs:
         job.check((t["kind"] == "training") == (s["backwards"] > 0), f"{t} is not {s}")
         job.check(s["forward_by"] == "mark" and s["backward_end"] == "return", f"seen by guesses: {s}")
-    return phases.phases_compare(pairs, lambda t, phase: t["phases"].get(phase, 0),
+    return held_against.phases_compare(pairs, lambda t, phase: t["phases"].get(phase, 0),
                                  lambda t, phase: t["preempted"].get(phase, False))
 
 
@@ -123,12 +123,12 @@ def timeline_check(folder):
     job.check(not trace.errors and not left, f"the timeline is damaged: {trace.errors} {left}")
     spans = sorted((begin, end) for _, begin, end, name, depth in slices if name.startswith("step ") and depth == 0)
     for _, begin, end, name, depth in slices:
-        if name in phases.PHASES:
+        if name in held_against.PHASES:
             inside = [s for s in spans if s[0] <= begin and end <= s[1]]
             job.check(depth == 1 and inside, f"{name} at {begin} lies in no step")
     steps = replayed(folder)
     job.check(spans == sorted((s["begin_ns"], s["end_ns"]) for s in steps), "steps drawn are not those of replay")
-    for phase in phases.PHASES:
+    for phase in held_against.PHASES:
         total = sum(end - begin for _, begin, end, name, _ in slices if name == phase)
         job.check(total == sum(s[phase + "_ns"] for s in steps), f"{phase} is drawn with another length")
 

@@ -10,7 +10,7 @@ import tempfile
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
-import phases
+import held_against
 
 EXCUSED_MOST = 0.1
 
@@ -28,10 +28,10 @@ def case(name, *args):
     truth, seen, n = job.lines(log), [s for s in j.replay("--steps") if "step" in s], collections.Counter()
     for rank in range(2):
         own = [t for t in truth if t["rank"] == rank]
-        pairs = phases.steps_pair(own, [s for s in seen if s["rank"] == rank], True)
+        pairs = held_against.steps_pair(own, [s for s in seen if s["rank"] == rank], True)
         for t, s in pairs:
             job.check(t["backwards"] == s["backwards"], f"{name}: {t} is not {s}")
-        n += phases.phases_compare(pairs, lambda t, phase: t[phase + "_ns"],
+        n += held_against.phases_compare(pairs, lambda t, phase: t[phase + "_ns"],
                                    lambda t, phase: t.get(phase + "_preempted", False))
     print(f"{name}: {len(truth)} steps, {dict(n)}", flush=True)
     job.check(n["preempted"] <= EXCUSED_MOST * n["compared"], f"{name}: too many differ: {n}")

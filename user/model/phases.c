@@ -27,6 +27,7 @@ static const struct {
 	{ "FullyShardedDataParallel.forward", PHASE_FORWARD, false },
 	{ "FSDP::pre_forward", PHASE_FORWARD, false },
 	{ "FSDP::root_pre_forward", PHASE_FORWARD, false },
+	{ "FSDP::post_forward", PHASE_FORWARD, false },
 };
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
 

@@ -229,6 +229,32 @@ static void evaluation(void **state)
 	phases_are(5, 10, 20, 4, 40);
 }
 
+/* FSDP2 marks each layer's begin and end: an evaluation's forward lasts to the last layer's end, and what FSDP does of
+ * its own in a backward is the backward's. */
+static void fsdp2(void **state)
+{
+	(void)state;
+	step();
+	for (int i = 0; i < 2; i++) {
+		range(DATA, 5);
+		range("FSDP::root_pre_forward", 1);
+		for (int layer = 0; layer < 3; layer++) {
+			range("FSDP::pre_forward (layers.0)", 1);
+			now_ms += 4;
+			range("FSDP::post_forward (layers.0)", 1);
+		}
+		now_ms += 3;
+	}
+	phases_are(5, 19, 0, 0, 27);
+	mark(TORCH_BACKWARD_BEGIN, "");
+	range("FSDP::pre_forward (layers.2)", 2);
+	range("FSDP::post_backward (layers.2)", 6);
+	mark(TORCH_BACKWARD_END, "");
+	range(STEP, 4);
+	range(DATA, 5);
+	phases_are(5, 22, 8, 4, 39);
+}
+
 /* No DataLoader: the optimizer's end ends the step. */
 static void without_loader(void **state)
 {
@@ -545,6 +571,7 @@ int main(void)
 		TEST(fetched_ahead),
 		TEST(two_optimizers),
 		TEST(evaluation),
+		TEST(fsdp2),
 		TEST(without_loader),
 		TEST(without_forward_marks),
 		TEST(without_ranges),
