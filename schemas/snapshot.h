@@ -35,7 +35,7 @@ enum snapshot_what {
 	SNAPSHOT_WHAT_MAX,
 };
 
-#define SNAPSHOT_TEXTS 7 /* zero-terminated texts behind a body, at most */
+#define SNAPSHOT_TEXTS 8 /* zero-terminated texts behind a body, at most */
 #define SNAPSHOT_SPACES 5
 #define SNAPSHOT_COUNTED 5
 #define SNAPSHOT_CALL_CLASSES 8 /* driver calls; as many are used as there are classes */
@@ -70,7 +70,8 @@ struct snapshot_proc { /* behind its RECORD_PROC; texts: the CUDA call that fail
 	__u8 reserved;
 };
 
-struct snapshot_task { /* texts: name, preempted by, kernel stack, user stack, wait channel, system call, file */
+/* Texts: name, preempted by, kernel stack, user stack, wait channel, system call, file, mount. */
+struct snapshot_task {
 	__u64 since_ns, seen_ns, run_ns, wait_ns, sleep_ns, disk_ns, stopped_ns, prev_run_ns, prev_seen_ns,
 		prev_wait_ns;
 	__u64 preempted, prev_preempted, blocked_since_ns, at_ns, group_begin_ns;

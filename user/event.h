@@ -307,7 +307,7 @@ struct event {
 			int what;         /* enum snapshot_what */
 			const void *body; /* struct snapshot_*, as long as the record or the call */
 			size_t bytes;
-			const char *text[7]; /* SNAPSHOT_TEXTS; "" where there is none */
+			const char *text[8]; /* SNAPSHOT_TEXTS; "" where there is none */
 		} snapshot;
 		struct {
 			uint64_t handle, stream;
@@ -334,6 +334,7 @@ struct event {
 			uint64_t begin_ns;                     /* with tid the key of the wait */
 			const char *kernel_stack, *user_stack; /* frames, newline-separated, innermost first; "" none */
 			const char *wchan, *syscall, *file;    /* "" unknown */
+			const char *mount; /* "/data (nfs4 filer:/export, 0:52)", of that file; "" unknown */
 			bool mmap_lock_held;                   /* a read that takes the target's mmap_lock timed out */
 		} blocked;
 		struct {

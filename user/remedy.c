@@ -9,7 +9,7 @@
 
 enum { FINDING_ANY = -1, HANG_ANY = -1, CAUSE_ANY = -1 };
 
-enum when { WHEN_ALWAYS, WHEN_CALL_SITE, WHEN_EXIT_CODE, WHEN_FILE, WHEN_KERNEL_STACK, WHEN_PROCESS };
+enum when { WHEN_ALWAYS, WHEN_CALL_SITE, WHEN_EXIT_CODE, WHEN_FILE, WHEN_KERNEL_STACK, WHEN_MOUNT, WHEN_PROCESS };
 
 static const struct remedy {
 	int kind, class, cause;
@@ -28,6 +28,7 @@ static bool is_known(const struct finding *f, enum when when)
 	case WHEN_EXIT_CODE: return finding_evidence(f, EVIDENCE_EXIT_CODE) && !finding_number(f, EVIDENCE_EXIT_SIGNAL);
 	case WHEN_FILE: return finding_text(f, EVIDENCE_FILE);
 	case WHEN_KERNEL_STACK: return finding_text(f, EVIDENCE_KERNEL_STACK);
+	case WHEN_MOUNT: return finding_text(f, EVIDENCE_MOUNT);
 	case WHEN_PROCESS: return f->n_ranks && f->pids[0];
 	default: return true;
 	}
@@ -55,12 +56,14 @@ static const char *template_of(const struct finding *f)
 /* The value of the name that stands at `at`, and how long it is there; NULL: it is none. */
 static const char *value_at(const char *at, const struct finding *f, char pid[12], size_t *ret_len)
 {
-	const char *file = finding_text(f, EVIDENCE_FILE);
+	const char *file = finding_text(f, EVIDENCE_FILE), *mount = finding_text(f, EVIDENCE_MOUNT);
 
 	if (!strncmp(at, "{pid}", *ret_len = 5)) {
 		snprintf(pid, 12, "%u", f->pids[0]);
 		return f->n_ranks && f->pids[0] ? pid : "PID";
 	}
+	if (!strncmp(at, "{mount}", *ret_len = 7))
+		return mount ? mount : "its mount";
 	return strncmp(at, "{file}", *ret_len = 6) ? NULL : file ? file : "its file";
 }
 

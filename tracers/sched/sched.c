@@ -18,6 +18,7 @@
 #include "tracers/sched/cpu_quota.h"
 #include "inspect/discover/discover.h"
 #include "inspect/stack/evidence.h"
+#include "inspect/stack/mount.h"
 #include "inspect/reader/proc_files.h"
 #include "inspect/reader/reader.h"
 #include "source.h"
@@ -238,7 +239,7 @@ static int quota_scan(struct tracer_handle *h, struct sched_scan *scan, struct s
 	return tracer_emit(h, &r.hdr);
 }
 
-static void text_append(struct sched_blocked *r, size_t cap, int field, size_t *at, const char *text)
+static void text_append(struct sched_blocked *r, size_t cap, __u16 *len, size_t *at, const char *text)
 {
 	size_t n = strlen(text), room = cap - *at;
 
@@ -246,7 +247,7 @@ static void text_append(struct sched_blocked *r, size_t cap, int field, size_t *
 		n = room ? room - 1 : 0;
 	memcpy((char *)r + *at, text, n);
 	((char *)r)[*at + n] = 0;
-	r->len[field] = n + 1;
+	*len = n + 1;
 	*at += n + 1;
 }
 
@@ -257,17 +258,19 @@ static int blocked_emit(struct tracer_handle *h, uint32_t tid, const struct sche
 		struct sched_blocked r;
 		char bytes[WIRE_SIZE_MAX];
 	} u = {};
-	char user_stack[2048] = "";
+	char user_stack[2048] = "", mount[512];
 	size_t at = sizeof(u.r);
 
 	tracer_user_stack(h, e->tgid, (const uint64_t *)e->frames, e->n_frames, user_stack, sizeof(user_stack));
 	u.r.begin_ns = e->since_ns;
 	u.r.mmap_lock_held = ev->mmap_lock_held;
-	text_append(&u.r, sizeof(u) - 8, 0, &at, ev->kernel_stack);
-	text_append(&u.r, sizeof(u) - 8, 1, &at, user_stack);
-	text_append(&u.r, sizeof(u) - 8, 2, &at, ev->wchan);
-	text_append(&u.r, sizeof(u) - 8, 3, &at, ev->syscall);
-	text_append(&u.r, sizeof(u) - 8, 4, &at, ev->file);
+	text_append(&u.r, sizeof(u) - 8, &u.r.len[0], &at, ev->kernel_stack);
+	text_append(&u.r, sizeof(u) - 8, &u.r.len[1], &at, user_stack);
+	text_append(&u.r, sizeof(u) - 8, &u.r.len[2], &at, ev->wchan);
+	text_append(&u.r, sizeof(u) - 8, &u.r.len[3], &at, ev->syscall);
+	text_append(&u.r, sizeof(u) - 8, &u.r.len[4], &at, ev->file);
+	mount_of_evidence(e->tgid, ev, mount, sizeof(mount));
+	text_append(&u.r, sizeof(u) - 8, &u.r.mount_len, &at, mount);
 	u.r.hdr = sched_hdr(at, SCHED_BLOCKED, tid, e->tgid, now);
 	return tracer_emit(h, &u.r.hdr);
 }

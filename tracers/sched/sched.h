@@ -69,12 +69,13 @@ struct sched_off { /* hdr.ts: back on a CPU */
 };
 _Static_assert(sizeof(struct sched_off) == 48, "sched_off");
 
-struct sched_blocked { /* text: kernel stack, user stack, wchan, system call, file; each with its zero byte */
+struct sched_blocked { /* text: kernel stack, user stack, wchan, system call, file, mount; each with its zero byte */
 	struct wire_hdr hdr;
 	__u64 begin_ns;
 	__u16 len[5];
 	__u16 mmap_lock_held;
-	__u32 reserved;
+	__u16 mount_len; /* 0: not in old recordings */
+	__u16 reserved;
 	char text[];
 };
 _Static_assert(sizeof(struct sched_blocked) == 48, "sched_blocked");

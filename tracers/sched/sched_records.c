@@ -31,10 +31,17 @@ static int decode_blocked(const struct wire_hdr *rec, struct intern *strings, st
 	const struct sched_blocked *r = (const void *)rec;
 	const char **const texts[] = { &e->blocked.kernel_stack, &e->blocked.user_stack, &e->blocked.wchan,
 				       &e->blocked.syscall, &e->blocked.file };
+	const char **const mount[] = { &e->blocked.mount };
+	size_t mount_at = sizeof(*r);
 
 	e->kind = EV_BLOCKED;
 	e->blocked.begin_ns = r->begin_ns;
 	e->blocked.mmap_lock_held = r->mmap_lock_held;
+	e->blocked.mount = "";
+	for (int i = 0; i < 5; i++)
+		mount_at += r->len[i];
+	if (r->mount_len && record_texts(rec, mount_at, 1, &r->mount_len, mount, strings) < 0)
+		return -EINVAL;
 	return record_texts(rec, sizeof(*r), 5, r->len, texts, strings);
 }
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "record.h"
 #include "inspect/stack/evidence.h"
+#include "inspect/stack/mount.h"
 #include "inspect/reader/task_sample.h"
 #include "tracers/sched/sched.h"
 
@@ -116,12 +117,15 @@ static int blocked_emit(const struct autopsy_proc *s, struct proc_thread *t, con
 		char bytes[WIRE_SIZE_MAX];
 	} u = {};
 	const char *texts[] = { e->kernel_stack, "", e->wchan, e->syscall, e->file };
+	char mount[512];
 
 	u.r.hdr = task_hdr(s, t, sizeof(u.r), WIRE_SCHED, SCHED_BLOCKED);
 	u.r.begin_ns = t->blocked_ns = t->since_ns;
 	u.r.mmap_lock_held = e->mmap_lock_held;
 	for (int i = 0; i < 5; i++)
 		u.r.len[i] = record_text_put(&u.r.hdr, sizeof(u) - 8, texts[i]);
+	mount_of_evidence(s->proc->tgid, e, mount, sizeof(mount));
+	u.r.mount_len = record_text_put(&u.r.hdr, sizeof(u) - 8, mount);
 	record_pad(&u.r.hdr);
 	return emit(to, &u.r.hdr);
 }

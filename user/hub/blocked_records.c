@@ -47,6 +47,7 @@ static int begin_feed(const struct feed_to *to, const Cluster__Finding *f, uint6
 	u.f.mmap_lock_held = mmap_lock_held(f);
 	for (int i = 0; i < 5; i++)
 		u.f.len[i] = record_text_put(&u.f.hdr, ends[i], evidence_of(f, names[i]));
+	u.f.mount_len = record_text_put(&u.f.hdr, sizeof(u) - 8, evidence_of(f, "mount"));
 	record_pad(&u.f.hdr);
 	return pipeline_feed(to->pipeline, &u.f.hdr);
 }

@@ -78,13 +78,12 @@ static const char *evidence_named(int number)
 
 /* --- which --- */
 
-/* Of the host, not of waiting; or a call that differs from another's: causes. That a thread is blocked in the kernel
- * the hub's own detector says (blocked_records.c). */
+/* Of the host, not of waiting; or a call that differs from another's: causes. That threads are blocked in the kernel,
+ * and on which storage, the hub's own detectors say (blocked_records.c). */
 static bool is_cause(enum finding_kind kind)
 {
 	switch (kind) {
 	case FINDING_CPU_STARVED:
-	case FINDING_IO_STALL:
 	case FINDING_XID:
 	case FINDING_GPU_HEALTH:
 	case FINDING_LINK:

@@ -84,7 +84,7 @@ static struct task_own *task_new(struct proc_own *p, uint32_t tid)
 	t->t.tid = tid;
 	t->t.tgid = p->p.tgid;
 	t->t.name = t->t.preempted_by = t->t.kernel_stack = t->t.user_stack = t->t.wchan = t->t.syscall = t->t.file =
-		"";
+		t->t.mount = "";
 	t->t.proc = &p->p;
 	HASH_ADD(hh, p->tasks, t.tid, sizeof(tid), t);
 	if (!t->hh.tbl) {
@@ -447,6 +447,7 @@ static void task_blocked(struct task *t, const struct event *e)
 	t->wchan = e->blocked.wchan ? e->blocked.wchan : "";
 	t->syscall = e->blocked.syscall ? e->blocked.syscall : "";
 	t->file = e->blocked.file ? e->blocked.file : "";
+	t->mount = e->blocked.mount ? e->blocked.mount : "";
 	t->mmap_lock_held = e->blocked.mmap_lock_held;
 }
 

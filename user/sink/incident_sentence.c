@@ -439,6 +439,16 @@ static void rank_add(struct text *t, const struct finding *f, const char *one, c
 	text_cause(t, f);
 }
 
+static void storage_add(struct text *t, const struct finding *f)
+{
+	const char *mount = finding_text(f, EVIDENCE_MOUNT);
+
+	text_ranks(t, f);
+	text_add(t, one_only(f) ? " waits for storage that does not answer: "
+				: " wait for storage that does not answer: ");
+	text_foreign(t, mount ? mount : "not known", NULL);
+}
+
 static void clause_add(struct text *t, const struct finding *f)
 {
 	switch (f->kind) {
@@ -455,7 +465,7 @@ static void clause_add(struct text *t, const struct finding *f)
 		rank_add(t, f, "is stopped, by a signal or a debugger", "are stopped, by a signal or a debugger");
 		break;
 	case FINDING_CPU_STARVED: starved_add(t, f); break;
-	case FINDING_IO_STALL: rank_add(t, f, "waits for storage", "wait for storage"); break;
+	case FINDING_IO_STALL: storage_add(t, f); break;
 	case FINDING_LOST_EVENTS:
 		text_add(t, "ranktrace lost %.0f records: its verdicts are less certain",
 			 finding_number(f, EVIDENCE_LOST_RECORDS));

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "detect/detect.h"
 #include "detect/hang/pending.h"
+#include "detect/host/io_stall.h"
 #include "detect/rank/seats.h"
 
 static bool has_any(const char *stack, const char *const *names)
@@ -84,6 +84,7 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	finding_note_text(f, EVIDENCE_WCHAN, t->wchan);
 	finding_note_text(f, EVIDENCE_SYSCALL, t->syscall);
 	finding_note_text(f, EVIDENCE_FILE, t->file);
+	finding_note_text(f, EVIDENCE_MOUNT, t->mount);
 	finding_note_text(f, EVIDENCE_USER_STACK, t->user_stack);
 	if (t->stack.ns) {
 		finding_note_text(f, EVIDENCE_PYTHON, t->stack.python);
@@ -113,7 +114,7 @@ static int wait_report(const struct model *m, const struct task *t, struct findi
 	f->kind = FINDING_D_STATE;
 	f->subject = subject_of(t);
 	f->key = wait_key(t);
-	f->caused_by_key = cause ? wait_key(cause) : 0;
+	f->caused_by_key = cause ? wait_key(cause) : io_stall_of(found, t);
 	f->cause = cause_of(t);
 	f->since_ns = t->blocked_since_ns;
 	f->confidence = 0.99; /* the kernel's own word */

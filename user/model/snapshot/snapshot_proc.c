@@ -142,7 +142,8 @@ static void task_emit(struct snapshot_writer *r, const struct task *t)
 {
 	struct event name = { .kind = EV_THREAD, .tgid = t->tgid, .tid = t->tid, .ts_ns = r->m->now_ns };
 	const char *texts[] = {
-		t->name, t->preempted_by, t->kernel_stack, t->user_stack, t->wchan, t->syscall, t->file
+		t->name, t->preempted_by, t->kernel_stack, t->user_stack, t->wchan, t->syscall, t->file,
+		t->mount
 	};
 	struct snapshot_task b = {
 		.since_ns = t->since_ns,
@@ -168,7 +169,7 @@ static void task_emit(struct snapshot_writer *r, const struct task *t)
 	name.thread.name = t->name;
 	if (*t->name)
 		emit_event(r, &name);
-	emit_body(r, t->proc, t->tid, SNAPSHOT_TASK, &b, sizeof(b), texts, 7);
+	emit_body(r, t->proc, t->tid, SNAPSHOT_TASK, &b, sizeof(b), texts, 8);
 	stack_emit(r, t);
 	wait_emit(r, t);
 }
@@ -325,6 +326,7 @@ int take_task(struct model *m, const struct event *e)
 		.wchan = text[4],
 		.syscall = text[5],
 		.file = text[6],
+		.mount = text[7],
 		.state = b->state,
 		.since_ns = b->since_ns,
 		.seen_ns = b->seen_ns,

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * io_stall.c - storage that does not answer: tasks of several ranks of a job are blocked on one mount. It is the cause
+ * of what d_state says of each of them; of one rank alone d_state names the mount.
+ */
+#include "detect/host/io_stall.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/keyed.h"
+#include "detect/rank/seats.h"
+
+struct stall {
+	struct keyed keyed;       /* set_of(), 0 */
+	const struct task *first; /* the one that is blocked for longest */
+	uint64_t n_tasks, n_ranks;
+};
+
+struct stalled_rank {
+	struct keyed keyed; /* set_of(), and its process */
+	const struct task *task;
+};
+
+struct io_stall { /* of this tick */
+	struct keyed_table stalls, ranks;
+};
+
+/* "/data (nfs4 filer:/export, 0:52)": from the bracket on; NULL it is not so. */
+static const char *served_by(const char *mount)
+{
+	const char *at = NULL;
+
+	for (const char *p = mount; (p = strstr(p, " (")); p++)
+		at = p + 2;
+	return at;
+}
+
+/* A source that names a server is one for all hosts, whatever device number each of them gave it. */
+static bool names_server(const char *type_source)
+{
+	const char *source = strchr(type_source, ' '), *comma = strrchr(type_source, ',');
+
+	if (!source || !comma || comma < source || !strncmp(source + 1, "/dev/", 5))
+		return false;
+	return memchr(source, ':', comma - source) || memchr(source, '@', comma - source) ||
+	       !strncmp(source + 1, "//", 2);
+}
+
+/* What the storage behind a mount is known by, wherever it is mounted; 0 not known. */
+static uint64_t storage_id(const struct task *t)
+{
+	const char *served = t->mount ? served_by(t->mount) : NULL, *comma = served ? strrchr(served, ',') : NULL;
+	uint64_t id = 0;
+
+	if (!comma)
+		return 0;
+	if (!names_server(served))
+		return hash_text(hash_mix(0, t->proc->node->number + 1), comma);
+	for (const char *p = served; p < comma; p++)
+		id = hash_mix(id, (unsigned char)*p);
+	return id;
+}
+
+/* What a stall of that task's storage and job is known by; 0 not known. */
+static uint64_t set_of(const struct task *t)
+{
+	const struct proc *rank = t->proc->leader;
+	uint64_t id = rank ? storage_id(t) : 0;
+
+	return id ? hash_text(hash_mix(id, rank->job->nth), rank->job->name) : 0;
+}
+
+uint64_t io_stall_of(const struct finding_list *found, const struct task *t)
+{
+	uint64_t set = set_of(t);
+
+	for (size_t i = 0; i < found->n && set; i++)
+		if (found->items[i].kind == FINDING_IO_STALL && found->items[i].subject.set == set)
+			return found->items[i].key;
+	return 0;
+}
+
+static int task_count(struct io_stall *s, const struct task *t)
+{
+	uint64_t set = set_of(t);
+	struct stalled_rank *r;
+	struct stall *stall;
+
+	if (!set)
+		return 0;
+	stall = keyed_get(&s->stalls, set, 0, sizeof(*stall));
+	r = keyed_get(&s->ranks, set, t->proc->leader->key, sizeof(*r));
+	if (!stall || !r)
+		return -ENOMEM;
+	stall->n_tasks++;
+	stall->n_ranks += !r->task;
+	r->task = t;
+	if (!stall->first || t->blocked_since_ns < stall->first->blocked_since_ns)
+		stall->first = t;
+	return 0;
+}
+
+static void evidence_add(struct finding *f, const struct model *m, const struct stall *s)
+{
+	const struct task *t = s->first;
+
+	finding_note_text(f, EVIDENCE_MOUNT, t->mount);
+	finding_note_text(f, EVIDENCE_SYSCALL, t->syscall);
+	finding_note_text(f, EVIDENCE_FILE, t->file);
+	finding_note_text(f, EVIDENCE_WCHAN, t->wchan);
+	finding_note_text(f, EVIDENCE_KERNEL_STACK, t->kernel_stack);
+	finding_note(f, EVIDENCE_N_BLOCKED, s->n_tasks);
+	finding_note(f, EVIDENCE_BLOCKED_S, (double)(m->now_ns - t->blocked_since_ns) * 1e-9);
+}
+
+static void ranks_note(struct finding *f, const struct io_stall *all, const struct stall *s,
+		       struct finding_list *found)
+{
+	for (const struct stalled_rank *r = all->ranks.all; r; r = r->keyed.next)
+		if (r->keyed.a == s->keyed.a)
+			proc_ranks_note(f, found, r->task->proc->leader, 0);
+}
+
+static int stall_report(const struct io_stall *all, const struct stall *s, const struct model *m, struct finding_list *found)
+{
+	struct finding *f;
+
+	if (s->n_ranks < 2)
+		return 0;
+	f = finding_list_add(found);
+	if (!f)
+		return -ENOMEM;
+	f->kind = FINDING_IO_STALL;
+	f->subject = subject_ranks(s->keyed.a);
+	f->since_ns = s->first->blocked_since_ns;
+	finding_identify(f, "io_stall", 0, f->since_ns);
+	f->cause = CAUSE_D_STATE;
+	f->confidence = 0.99; /* the kernel's own word */
+	ranks_note(f, all, s, found);
+	evidence_add(f, m, s);
+	return 0;
+}
+
+static int io_stall_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	struct io_stall *s = state;
+	struct stall *stall;
+	int err = 0;
+
+	keyed_free(&s->stalls);
+	keyed_free(&s->ranks);
+	for (const struct proc *p = m->procs; p && !err; p = p->next)
+		for (const struct task *t = p->dead ? NULL : p->tasks; t && !err; t = t->next)
+			if (t->blocked)
+				err = task_count(s, t);
+	for (stall = s->stalls.all; stall && !err; stall = stall->keyed.next)
+		err = stall_report(s, stall, m, found);
+	return err;
+}
+
+static void io_stall_release(void *state)
+{
+	struct io_stall *s = state;
+
+	keyed_free(&s->stalls);
+	keyed_free(&s->ranks);
+}
+
+const struct detector detector_io_stall = {
+	.name = "io_stall",
+	.help = "storage that does not answer: tasks of several ranks are blocked on one mount",
+	.state_bytes = sizeof(struct io_stall),
+	.release = io_stall_release,
+	.tick = io_stall_tick,
+};
