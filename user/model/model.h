@@ -46,8 +46,7 @@ struct task { /* one thread of a rank or of a rank's child */
 	const char *preempted_by; /* "" unknown */
 	bool blocked;             /* in D state past the limit, evidence below */
 	uint64_t blocked_since_ns;
-	const char *kernel_stack, *user_stack, *wchan, *syscall, *file;
-	const char *mount; /* of that file, as event.h has it */
+	const char *kernel_stack, *user_stack, *wchan, *syscall, *file, *mount;
 	bool mmap_lock_held;
 	struct task *next;   /* of proc */
 	uint64_t stopped_ns; /* total of the last scan; part of sleep_ns */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_io_stall.c - several ranks blocked on one mount are one finding, the cause of what d_state says of each; which
+ * test_io_stall.c - several ranks blocked on one mount are one io_stall, the cause of what d_state says of each; which
  * mounts are one, and what is no stall.
  */
 #include <setjmp.h>

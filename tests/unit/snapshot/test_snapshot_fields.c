@@ -189,6 +189,7 @@ static void a_thread(void **state)
 		t->wchan = "w";
 		t->syscall = "read";
 		t->file = "/data";
+		t->mount = "/ (ext4 /dev/sda, 8:0)";
 		t->stack.sampled = i & 1;
 		t->stack.wait = "futex";
 		t->stack.file = "f";
@@ -208,6 +209,7 @@ static void a_thread(void **state)
 		assert_string_equal(u->preempted_by, "stress");
 		assert_string_equal(u->kernel_stack, "k");
 		assert_string_equal(u->user_stack, "u");
+		assert_string_equal(u->mount, "/ (ext4 /dev/sda, 8:0)");
 		assert_string_equal(u->wchan, "w");
 		assert_string_equal(u->syscall, "read");
 		assert_string_equal(u->file, "/data");

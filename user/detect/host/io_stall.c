@@ -20,7 +20,7 @@ struct stall {
 
 struct stalled_rank {
 	struct keyed keyed; /* set_of(), and its process */
-	const struct task *task;
+	bool counted;
 };
 
 struct io_stall { /* of this tick */
@@ -95,8 +95,8 @@ static int task_count(struct io_stall *s, const struct task *t)
 	if (!stall || !r)
 		return -ENOMEM;
 	stall->n_tasks++;
-	stall->n_ranks += !r->task;
-	r->task = t;
+	stall->n_ranks += !r->counted;
+	r->counted = true;
 	if (!stall->first || t->blocked_since_ns < stall->first->blocked_since_ns)
 		stall->first = t;
 	return 0;
@@ -115,12 +115,12 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	finding_note(f, EVIDENCE_BLOCKED_S, (double)(m->now_ns - t->blocked_since_ns) * 1e-9);
 }
 
-static void ranks_note(struct finding *f, const struct io_stall *all, const struct stall *s,
+static void ranks_note(struct finding *f, const struct io_stall *all, const struct stall *s, const struct model *m,
 		       struct finding_list *found)
 {
-	for (const struct stalled_rank *r = all->ranks.all; r; r = r->keyed.next)
-		if (r->keyed.a == s->keyed.a)
-			proc_ranks_note(f, found, r->task->proc->leader, 0);
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (keyed_find(&all->ranks, s->keyed.a, p->key))
+			proc_ranks_note(f, found, p, 0);
 }
 
 static int stall_report(const struct io_stall *all, const struct stall *s, const struct model *m, struct finding_list *found)
@@ -138,7 +138,7 @@ static int stall_report(const struct io_stall *all, const struct stall *s, const
 	finding_identify(f, "io_stall", 0, f->since_ns);
 	f->cause = CAUSE_D_STATE;
 	f->confidence = 0.99; /* the kernel's own word */
-	ranks_note(f, all, s, found);
+	ranks_note(f, all, s, m, found);
 	evidence_add(f, m, s);
 	return 0;
 }
