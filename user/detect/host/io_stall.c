@@ -123,7 +123,8 @@ static void ranks_note(struct finding *f, const struct io_stall *all, const stru
 			proc_ranks_note(f, found, p, 0);
 }
 
-static int stall_report(const struct io_stall *all, const struct stall *s, const struct model *m, struct finding_list *found)
+static int stall_report(const struct io_stall *all, const struct stall *s, const struct model *m,
+			struct finding_list *found)
 {
 	struct finding *f;
 
