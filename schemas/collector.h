@@ -49,6 +49,7 @@ enum collector_record {
 	RECORD_KNOWN_PHASE = 44,   /* what an earlier session learnt of a job's pauses */
 	RECORD_LIMITS = 45,        /* thresholds were changed while the session runs */
 	RECORD_NODE_HEARD = 46,    /* the host of the last RECORD_NODE reports, or has fallen silent */
+	RECORD_REPORTED = 47,      /* of a rank's calls, as its host reports them to a hub */
 	RECORD_COMM_VANISHED = 39, /* a communicator that was sampled is not in the target's memory any more */
 };
 

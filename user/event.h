@@ -20,6 +20,7 @@
 #include "tracers/gpu/wire/gpu.h"
 #include "tracers/nccl/wire/comm.h"
 #include "tracers/nccl/wire/proxy.h"
+#include "tracers/nccl/wire/reported.h"
 #include "tracers/sched/wire/pressure.h"
 #include "tracers/sched/wire/throttle.h"
 #include "tracers/torch/wire/torch.h"
@@ -97,6 +98,7 @@ enum event_kind {
 	EV_SNAPSHOT,      /* snapshot: the model's state, where a stream begins in mid-session (schemas/snapshot.h) */
 	EV_COMM_VANISHED, /* comm_seen: what was sampled is not in the process' memory any more */
 	EV_NODE_HEARD,    /* heard: of the event's node; only where hosts report from time to time */
+	EV_REPORTED,      /* reported: of a rank's calls, as its host says */
 	EV_KNOWN_PHASE,   /* known_phase: what an earlier session learnt of a job's pauses */
 	EV_TORCH,         /* torch: a mark that PyTorch passed */
 };
@@ -263,6 +265,7 @@ struct event {
 		} capture;
 		struct cpu_throttle throttle;
 		struct comm_sample comm_sample; /* right as of now: the read was before */
+		struct reported_call reported;
 		struct {
 			struct gpu_device gpu_device;
 			const char *gpu_name, *gpu_uuid;

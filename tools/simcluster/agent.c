@@ -122,6 +122,7 @@ static size_t message_write(struct agents *a, int host, double now_s)
 	struct rank_parts parts[PER_HOST];
 	Cluster__Process *procs[PER_HOST];
 	Cluster__Gpu *gpus[PER_HOST];
+	Cluster__Finding *findings[PER_HOST];
 	Cluster__NodeReport r;
 	double at_s = now_s - draw_unit(&a->draw) * READ_BEFORE_S;
 	struct read_at read = { a->c, &a->noise, &a->draw, at_s, now_s, a->all[host].host_s };
@@ -132,6 +133,7 @@ static size_t message_write(struct agents *a, int host, double now_s)
 	head_put(&a->all[host], now_s, &a->noise, &r);
 	r.processes = procs;
 	r.gpus = gpus;
+	r.findings = findings;
 	for (int k = 0; k < PER_HOST; k++) {
 		int rank = host * PER_HOST + k;
 
@@ -141,6 +143,8 @@ static size_t message_write(struct agents *a, int host, double now_s)
 		procs[r.n_processes++] = &parts[k].proc;
 		if (parts[k].gpu.has_index)
 			gpus[r.n_gpus++] = &parts[k].gpu;
+		if (parts[k].blocked.kind)
+			findings[r.n_findings++] = &parts[k].blocked;
 	}
 	return report_pack(&r, a->bytes);
 }

@@ -70,19 +70,40 @@ static void program_make(const struct cluster *c, int stage, struct sim_op *to)
 	to[n++] = (struct sim_op){ SIM_WORLD, -1, false };
 }
 
+static void arrays_step(struct step_arrays *a, size_t n)
+{
+	a->called = calloc(n, sizeof(double));
+	a->ended = calloc(n, sizeof(double));
+	a->begun = calloc(n, sizeof(double));
+	a->started = calloc(n, sizeof(double));
+}
+
+static void arrays_free(struct step_arrays *a)
+{
+	free(a->called);
+	free(a->ended);
+	free(a->begun);
+	free(a->started);
+}
+
+static bool step_is_whole(const struct step_arrays *a)
+{
+	return a->called && a->ended && a->begun && a->started;
+}
+
 static bool arrays_make(struct cluster *c)
 {
 	size_t n = (size_t)c->n_ranks * c->n_ops;
 
 	c->ranks = calloc(c->n_ranks, sizeof(*c->ranks));
 	c->program = calloc((size_t)c->shape.pp * c->n_ops, sizeof(*c->program));
-	c->called = calloc(n, sizeof(double));
-	c->ended = calloc(n, sizeof(double));
-	c->started = calloc(n, sizeof(double));
+	arrays_step(&c->now, n);
+	arrays_step(&c->before, n);
 	c->transfer = calloc(c->n_ranks, sizeof(double));
 	c->last = calloc(c->n_ranks, sizeof(double));
 	c->factor = calloc(c->n_ranks, sizeof(double));
-	return c->ranks && c->program && c->called && c->ended && c->started && c->transfer && c->last && c->factor;
+	return c->ranks && c->program && step_is_whole(&c->now) && step_is_whole(&c->before) && c->transfer && c->last &&
+	       c->factor;
 }
 
 int cluster_init(struct cluster *c, const struct shape *s, unsigned long seed)
@@ -114,9 +135,8 @@ void cluster_free(struct cluster *c)
 {
 	free(c->ranks);
 	free(c->program);
-	free(c->called);
-	free(c->ended);
-	free(c->started);
+	arrays_free(&c->now);
+	arrays_free(&c->before);
 	free(c->transfer);
 	free(c->last);
 	free(c->factor);
@@ -145,7 +165,7 @@ void cluster_restart(struct cluster *c, double gap_s)
 
 enum host_state host_state_at(const struct cluster *c, int rank, double at_s)
 {
-	const double *called = rank_times(c->called, c, rank), *ended = rank_times(c->ended, c, rank);
+	const double *called = rank_times(c->now.called, c, rank), *ended = rank_times(c->now.ended, c, rank);
 	const struct rank_pause *p = &c->ranks[rank].pause;
 	int i = 0;
 
@@ -163,8 +183,8 @@ double cluster_first_wait(const struct cluster *c, int but)
 	double first = INFINITY;
 
 	for (int r = 0; r < c->n_ranks; r++) {
-		const double *called = rank_times(c->called, c, r), *ended = rank_times(c->ended, c, r);
-		const double *started = rank_times(c->started, c, r);
+		const double *called = rank_times(c->now.called, c, r), *ended = rank_times(c->now.ended, c, r);
+		const double *started = rank_times(c->now.started, c, r);
 
 		for (int i = 0; i < c->n_ops && r != but; i++)
 			if (isinf(ended[i]) && !isinf(called[i]) && started[i] < first)

@@ -62,13 +62,17 @@ struct sim_op {
 	bool forward;
 };
 
+struct step_arrays {             /* [rank][n_ops] of one step; INFINITY: never */
+	double *called, *ended;
+	double *begun, *started; /* its work on the GPU before the operation; then the GPU is ready for it */
+};
+
 struct cluster {
 	struct shape shape;
 	int n_ranks, n_hosts, n_ops; /* operations of a rank in a step */
 	struct sim_rank *ranks;
 	struct sim_op *program; /* [pp][n_ops] */
-	double *called, *ended; /* [rank][n_ops] of this step; INFINITY: never */
-	double *started;        /* the rank's GPU was ready for it */
+	struct step_arrays now, before; /* this step, the one before */
 	double *transfer;       /* [rank]: factor of the time that its operations take in SIM_DP; 1 */
 	double begin_s, end_s;  /* of this step; end INFINITY: it hangs */
 	double work_factor;     /* of this step: an evaluation takes longer */

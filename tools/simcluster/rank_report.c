@@ -5,6 +5,7 @@
  */
 #include "tools/simcluster/rank_report.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -13,6 +14,12 @@
 #define LISTED_DEAD_S 30.0  /* an agent lists it so long after its end */
 #define ENDS_WITHIN_S 2.0   /* the processes of a restart, one after the other */
 #define COMM_HASH 0x5ca1ab1e
+#define DSTATE_LIMIT_S 5.0
+/* Percent, as measured on H200s while a step computes, and while it waits in NCCL (docs/measurements/gpu.md). */
+#define SM_WORKS 91
+#define SM_NCCL 49
+#define TENSOR_WORKS 57
+#define GPU_SCATTER 0.01
 
 enum { STATE_RUNS = 1, STATE_SLEEPS = 3, STATE_DISK = 4, STATE_STOPPED = 5 };
 enum { COUNT_ALLGATHER = 2, COUNT_REDUCESCATTER = 3, COUNT_ALLREDUCE = 4 };
@@ -36,13 +43,6 @@ static const struct place pauses[PAUSE_KINDS] = {
 	[PAUSE_STOPPED] = { STATE_STOPPED, "do_signal_stop", "", "", "" },
 };
 static const struct place calling = { STATE_RUNS, "", "", "layers.py:30 forward", "ncclAllReduce" };
-
-static uint64_t age_ns(const struct read_at *r, double at_s)
-{
-	double s = r->now_s - at_s;
-
-	return s > 0 ? (uint64_t)(s * (1 + r->noise->drift) * 1e9) : 0;
-}
 
 static uint64_t comm_hash(const struct cluster *c, unsigned generation, int rank, enum sim_comm comm)
 {
@@ -95,12 +95,12 @@ static void death_put(const struct read_at *r, double dead_s, uint32_t signal, C
 	p->has_dead = p->has_exit_age_ns = p->has_exit_signal = p->has_exit_code = 1;
 	p->dead = true;
 	p->exit_signal = signal;
-	p->exit_age_ns = age_ns(r, dead_s);
+	p->exit_age_ns = read_age_ns(r, dead_s);
 }
 
 /* --- communicators --- */
 
-static int count_kind(const struct sim_op *o)
+int count_kind(const struct sim_op *o)
 {
 	if (o->comm != SIM_DP)
 		return COUNT_ALLREDUCE;
@@ -110,7 +110,7 @@ static int count_kind(const struct sim_op *o)
 /* Counters as they were then. */
 static void counters_read(const struct cluster *c, int rank, double at_s, uint64_t to[SIM_COMMS][KINDS])
 {
-	const double *called = rank_times(c->called, c, rank);
+	const double *called = rank_times(c->now.called, c, rank);
 	unsigned long steps = c->step ? c->step - 1 : 0;
 
 	memset(to, 0, sizeof(uint64_t) * SIM_COMMS * KINDS);
@@ -132,36 +132,6 @@ static void comm_read(struct comm_seen *s, const uint64_t counters[KINDS], doubl
 	s->read_s = at_s;
 }
 
-/* Ends that the host knows: each late by what the error allows. */
-static void calls_put(const struct read_at *r, int rank, enum sim_comm comm, uint64_t base, Cluster__Member *to)
-{
-	const struct cluster *c = r->c;
-	const double *called = rank_times(c->called, c, rank), *ended = rank_times(c->ended, c, rank);
-	double error = r->noise->error_s, seen_s, late = draw_unit(r->draw) * error;
-	uint64_t entered = base, reached = base, completed = base;
-
-	for (int i = 0; i < c->n_ops; i++) {
-		if (rank_op(c, rank, i)->comm != comm || called[i] > r->at_s)
-			continue;
-		entered++;
-		to->entered_age_ns = age_ns(r, called[i]);
-		to->has_entered_age_ns = 1;
-		reached += isinf(error) || !i || ended[i - 1] + late <= r->at_s;
-		seen_s = ended[i] + late;
-		if (isinf(error) || seen_s > r->at_s)
-			continue;
-		completed++;
-		to->has_completed_age_ns = to->has_completed_error_ns = 1;
-		to->completed_age_ns = age_ns(r, seen_s);
-		to->completed_error_ns = (uint64_t)(error * 1e9);
-	}
-	to->has_entered = to->has_reached = 1;
-	to->has_completed = !isinf(error);
-	to->entered = entered;
-	to->reached = reached;
-	to->completed = completed;
-}
-
 static void member_put(const struct read_at *r, int rank, enum sim_comm comm, struct rank_seen *seen,
 		       struct rank_parts *to)
 {
@@ -172,19 +142,22 @@ static void member_put(const struct read_at *r, int rank, enum sim_comm comm, st
 	*m = (Cluster__Member)CLUSTER__MEMBER__INIT;
 	m->has_addr = m->has_hash = m->has_rank = m->has_nranks = m->has_device = m->has_sampled_age_ns =
 		m->has_same_age_ns = m->has_init_state = 1;
-	m->addr = 0x7f0000001000 + 0x10000 * (uint64_t)comm;
+	m->addr = comm_addr(comm);
 	m->hash = comm_hash(r->c, seen->generation, rank, comm);
 	m->rank = rank_in(r->c, rank, comm);
 	m->nranks = comm_size(r->c, comm);
 	m->device = rank % PER_HOST;
 	m->counters = seen->comms[comm].counters;
 	m->n_counters = KINDS;
-	m->sampled_age_ns = age_ns(r, s->read_s);
-	m->same_age_ns = age_ns(r, s->same_s);
+	m->sampled_age_ns = read_age_ns(r, s->read_s);
+	m->same_age_ns = read_age_ns(r, s->same_s);
 	m->has_before_age_ns = s->before_s > 0;
-	m->before_age_ns = age_ns(r, s->before_s);
-	if (r->noise->calls && comm != SIM_PP && seen->generation == r->c->generation)
-		calls_put(r, rank, comm, r->c->ranks[rank].n[comm], m);
+	m->before_age_ns = read_age_ns(r, s->before_s);
+	if (!r->noise->calls || seen->generation != r->c->generation)
+		return;
+	calls_numbers_put(r, rank, comm, seen->before_s, m);
+	if (comm == SIM_PP)
+		calls_peers_put(r, rank, to, m);
 }
 
 static void members_read(const struct read_at *r, int rank, struct rank_seen *seen)
@@ -247,8 +220,8 @@ static void thread_put(const struct read_at *r, const struct place *p, struct ra
 	t->tid = to->proc.pid;
 	t->name = (char *)"python3";
 	t->state = (uint32_t)p->state;
-	t->state_age_ns = age_ns(r, seen->state_s);
-	t->seen_age_ns = t->at_age_ns = age_ns(r, r->at_s);
+	t->state_age_ns = read_age_ns(r, seen->state_s);
+	t->seen_age_ns = t->at_age_ns = read_age_ns(r, r->at_s);
 	t->run_ns = (uint64_t)(seen->run_s * 1e9);
 	t->sleep_ns = (uint64_t)(seen->sleep_s * 1e9);
 	t->has_stopped_ns = seen->stopped_s > 0;
@@ -260,10 +233,47 @@ static void thread_put(const struct read_at *r, const struct place *p, struct ra
 	to->proc.n_threads = 1;
 }
 
+/* What the agent reports of a thread that has not left D state for its limit, 5 s. */
+static void blocked_put(const struct read_at *r, int rank, const struct place *p, struct rank_parts *to)
+{
+	static const char *const names[] = { "wchan", "syscall" };
+	const struct rank_pause *k = &r->c->ranks[rank].pause;
+	char *texts[] = { (char *)p->wchan, (char *)p->syscall };
+
+	if (k->kind != PAUSE_D || r->at_s < k->begin_s + DSTATE_LIMIT_S)
+		return;
+	to->blocked = (Cluster__Finding)CLUSTER__FINDING__INIT;
+	to->subject = (Cluster__Subject)CLUSTER__SUBJECT__INIT;
+	snprintf(to->blocked_id, sizeof(to->blocked_id), "d%u", to->proc.pid);
+	to->blocked_rank = rank;
+	to->blocked.id = to->blocked_id;
+	to->blocked.kind = (char *)"d_state";
+	to->blocked.severity = (char *)"critical";
+	to->blocked.ranks = &to->blocked_rank;
+	to->blocked.pids = &to->proc.pid;
+	to->blocked.n_ranks = to->blocked.n_pids = 1;
+	to->blocked.has_since_age_ns = to->blocked.has_confidence_percent = 1;
+	to->blocked.since_age_ns = read_age_ns(r, k->begin_s);
+	to->blocked.confidence_percent = 99;
+	to->blocked.subject = &to->subject;
+	to->subject.type = (char *)"thread";
+	to->subject.has_pid = to->subject.has_tid = to->subject.has_rank = 1;
+	to->subject.pid = to->subject.tid = to->proc.pid;
+	to->subject.rank = rank;
+	for (int i = 0; i < 2; i++) {
+		to->evidence[i] = (Cluster__Evidence)CLUSTER__EVIDENCE__INIT;
+		to->evidence[i].name = (char *)names[i];
+		to->evidence[i].text = texts[i];
+		to->evidence_list[i] = &to->evidence[i];
+	}
+	to->blocked.evidence = to->evidence_list;
+	to->blocked.n_evidence = 2;
+}
+
 static Cluster__Gpu__Class class_of(const struct cluster *c, int rank, double at_s)
 {
-	const double *called = rank_times(c->called, c, rank), *ended = rank_times(c->ended, c, rank);
-	const double *started = rank_times(c->started, c, rank);
+	const double *called = rank_times(c->now.called, c, rank), *ended = rank_times(c->now.ended, c, rank);
+	const double *started = rank_times(c->now.started, c, rank);
 	int i = 0;
 
 	while (i < c->n_ops && ended[i] <= at_s)
@@ -273,13 +283,68 @@ static Cluster__Gpu__Class class_of(const struct cluster *c, int rank, double at
 	return CLUSTER__GPU__CLASS__IDLE;
 }
 
-static void gpu_put(const struct read_at *r, int rank, struct rank_parts *to)
+struct step_of_rank {
+	const double *called, *begun, *started, *ended;
+};
+
+struct gpu_times { /* seconds of a window */
+	double works_s, nccl_s;
+};
+
+static double overlap(double begin_s, double end_s, double from_s, double to_s)
+{
+	return fmax(0, fmin(end_s, to_s) - fmax(begin_s, from_s));
+}
+
+/* What the GPU did from `from_s` on, of one step. */
+static void gpu_times_add(const struct read_at *r, const struct step_of_rank *s, double from_s, struct gpu_times *t)
+{
+	for (int i = 0; i < r->c->n_ops; i++) {
+		double free_s = i ? s->ended[i - 1] : s->begun[i];
+
+		if (fmax(free_s, s->called[i]) > r->at_s)
+			return;
+		t->works_s += overlap(s->begun[i], s->started[i], from_s, r->at_s);
+		t->nccl_s += overlap(fmax(free_s, s->called[i]), s->begun[i], from_s, r->at_s);
+		t->nccl_s += overlap(s->started[i], s->ended[i], from_s, r->at_s);
+	}
+}
+
+static uint32_t share_bp(const struct read_at *r, double percent_s, double window_s)
+{
+	return (uint32_t)(100 * percent_s / window_s * (1 + GPU_SCATTER * draw_normal(r->draw)));
+}
+
+/* NVML's counters since the read before. A Recv that waits is a kernel of NCCL's as well. */
+static void gpu_sample_put(const struct read_at *r, int rank, double from_s, Cluster__Gpu *to)
+{
+	const struct cluster *c = r->c;
+	double window_s = r->at_s - from_s;
+	struct gpu_times t = { 0 };
+
+	if (from_s <= 0 || window_s < 0.1)
+		return;
+	for (int k = 0; k < (c->step > 1 ? 2 : 1); k++) {
+		const struct step_arrays *a = k ? &c->before : &c->now;
+		const struct step_of_rank s = { rank_times(a->called, c, rank), rank_times(a->begun, c, rank),
+						rank_times(a->started, c, rank), rank_times(a->ended, c, rank) };
+
+		gpu_times_add(r, &s, from_s, &t);
+	}
+	to->has_window_ns = to->has_sm_bp = to->has_tensor_bp = 1;
+	to->window_ns = (uint64_t)(window_s * 1e9);
+	to->sm_bp = share_bp(r, SM_WORKS * t.works_s + SM_NCCL * t.nccl_s, window_s);
+	to->tensor_bp = share_bp(r, TENSOR_WORKS * t.works_s, window_s);
+}
+
+static void gpu_put(const struct read_at *r, int rank, const struct rank_seen *seen, struct rank_parts *to)
 {
 	to->gpu = (Cluster__Gpu)CLUSTER__GPU__INIT;
 	to->gpu.has_index = to->gpu.has_class_ = to->gpu.has_sampled_age_ns = 1;
 	to->gpu.index = (uint32_t)rank % PER_HOST;
 	to->gpu.class_ = class_of(r->c, rank, r->at_s);
-	to->gpu.sampled_age_ns = age_ns(r, r->at_s);
+	to->gpu.sampled_age_ns = read_age_ns(r, r->at_s);
+	gpu_sample_put(r, rank, seen->before_s, &to->gpu);
 	to->gpu_pid = to->proc.pid;
 	to->gpu.pids = &to->gpu_pid;
 	to->gpu.n_pids = 1;
@@ -309,12 +374,18 @@ static void alive_put(const struct read_at *r, int rank, enum presence there, st
 	struct place p = place_of(r, rank, there);
 
 	times_add(seen, &p, r->at_s);
+	seen->before_s = seen->read_s;
 	seen->read_s = r->at_s;
 	if (there == TRAINS)
 		members_read(r, rank, seen);
 	members_put(r, rank, seen, to);
 	thread_put(r, &p, seen, to);
-	gpu_put(r, rank, to);
+	gpu_put(r, rank, seen, to);
+	blocked_put(r, rank, &p, to);
+	if (r->noise->calls && there == TRAINS) {
+		calls_open_put(r, rank, to);
+		calls_wait_put(r, rank, to);
+	}
 }
 
 bool rank_report(const struct read_at *r, int rank, struct rank_seen *seen, struct rank_parts *to)

@@ -35,7 +35,7 @@ static double pass_transfer(const struct cluster *c)
 static double call_time(struct cluster *c, int rank, int i)
 {
 	struct sim_rank *k = &c->ranks[rank];
-	const double *called = rank_times(c->called, c, rank), *ended = rank_times(c->ended, c, rank);
+	const double *called = rank_times(c->now.called, c, rank), *ended = rank_times(c->now.ended, c, rank);
 	double host = c->shape.step_s * HOST_SHARE / c->n_ops * k->host_factor;
 	double at = i ? called[i - 1] : c->begin_s;
 
@@ -51,9 +51,10 @@ static double call_time(struct cluster *c, int rank, int i)
 /* Its GPU has done what comes before operation i. `after`: what else it waits for, as a Recv. */
 static double ready_time(struct cluster *c, int rank, int i, double after, double work)
 {
-	const double *called = rank_times(c->called, c, rank), *ended = rank_times(c->ended, c, rank);
+	const double *called = rank_times(c->now.called, c, rank), *ended = rank_times(c->now.ended, c, rank);
 	double at = larger(larger(i ? ended[i - 1] : c->begin_s, after), called[i]);
 
+	rank_times(c->now.begun, c, rank)[i] = at;
 	return at + work * c->ranks[rank].gpu_factor;
 }
 
@@ -71,13 +72,13 @@ static double pass_run(struct cluster *c, const struct pass *p, double jitter)
 	for (int r = first; r < first + c->shape.tp; r++) {
 		double work = p->work * (1 + jitter * draw_normal(&c->noise));
 
-		rank_times(c->called, c, r)[p->i] = call_time(c, r, p->i);
-		rank_times(c->started, c, r)[p->i] = ready_time(c, r, p->i, p->after, work);
-		last = larger(last, rank_times(c->started, c, r)[p->i]);
+		rank_times(c->now.called, c, r)[p->i] = call_time(c, r, p->i);
+		rank_times(c->now.started, c, r)[p->i] = ready_time(c, r, p->i, p->after, work);
+		last = larger(last, rank_times(c->now.started, c, r)[p->i]);
 	}
 	last += pass_transfer(c);
 	for (int r = first; r < first + c->shape.tp; r++)
-		rank_times(c->ended, c, r)[p->i] = last;
+		rank_times(c->now.ended, c, r)[p->i] = last;
 	return last;
 }
 
@@ -124,9 +125,9 @@ static void wide_run(struct cluster *c, const struct wide *w)
 		c->last[g] = c->factor[g] = 0;
 	for (int r = 0; r < c->n_ranks; r++) {
 		int g = comm_number(c, r, w->comm);
-		double *started = rank_times(c->started, c, r) + w->i;
+		double *started = rank_times(c->now.started, c, r) + w->i;
 
-		rank_times(c->called, c, r)[w->i] = call_time(c, r, w->i);
+		rank_times(c->now.called, c, r)[w->i] = call_time(c, r, w->i);
 		*started = ready_time(c, r, w->i, 0, w->work * (1 + jitter * draw_normal(&c->noise)));
 		c->last[g] = larger(c->last[g], *started);
 		c->factor[g] = larger(c->factor[g], c->transfer[r]);
@@ -134,7 +135,7 @@ static void wide_run(struct cluster *c, const struct wide *w)
 	for (int r = 0; r < c->n_ranks; r++) {
 		int g = comm_number(c, r, w->comm);
 
-		rank_times(c->ended, c, r)[w->i] = c->last[g] + w->transfer * (w->comm == SIM_DP ? c->factor[g] : 1);
+		rank_times(c->now.ended, c, r)[w->i] = c->last[g] + w->transfer * (w->comm == SIM_DP ? c->factor[g] : 1);
 	}
 }
 
@@ -143,7 +144,7 @@ static void orders_swap(struct cluster *c)
 {
 	for (int r = 0; r < c->n_ranks; r++)
 		if (c->ranks[r].world_first)
-			rank_times(c->called, c, r)[c->n_ops - 1] = c->ranks[r].pause.begin_s;
+			rank_times(c->now.called, c, r)[c->n_ops - 1] = c->ranks[r].pause.begin_s;
 }
 
 static void counts_add(struct cluster *c)
@@ -165,15 +166,18 @@ static void passes_run(struct cluster *c)
 
 void cluster_step(struct cluster *c)
 {
+	const struct step_arrays was = c->now;
 	double step = c->shape.step_s;
 	int i = 2 * c->shape.micro;
 
 	counts_add(c);
+	c->now = c->before;
+	c->before = was;
 	c->begin_s = c->step++ ? c->end_s : c->begin_s;
 	passes_run(c);
 	wide_run(c, &(struct wide){ SIM_DP, i, 0, step * TRANSFER_DP_SHARE });
 	wide_run(c, &(struct wide){ SIM_DP, i + 1, step * 0.01, step * TRANSFER_DP_SHARE });
 	wide_run(c, &(struct wide){ SIM_WORLD, i + 2, step * 0.01, step * 1e-3 });
-	c->end_s = rank_times(c->ended, c, 0)[c->n_ops - 1];
+	c->end_s = rank_times(c->now.ended, c, 0)[c->n_ops - 1];
 	orders_swap(c);
 }

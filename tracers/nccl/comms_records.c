@@ -40,12 +40,29 @@ static int decode_vanished(const struct wire_hdr *rec, struct intern *strings, s
 	return f->hash ? 1 : -EINVAL;
 }
 
+static int reported_check(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct reported_call *r = &e->reported;
+	bool is_p2p = r->kind == OP_SEND || r->kind == OP_RECV;
+
+	(void)rec;
+	(void)strings;
+	if (r->what < REPORTED_BEGIN || r->what > REPORTED_END || r->seq > 1ull << 62)
+		return -EINVAL;
+	if (r->what != REPORTED_NUMBER && r->what != REPORTED_OP)
+		return 1;
+	return r->kind >= 0 && r->kind < OP_KIND_MAX && is_p2p == (r->peer >= 0) && ranks_possible(r->peer, 0)
+		       ? 1
+		       : -EINVAL;
+}
+
 #define COLLECTOR(id) .tracer = WIRE_COLLECTOR, .kind = id
 const struct record_kind source_records_comms[] = {
 	{ "comm_sample", COLLECTOR(RECORD_COMM_SAMPLE), RECORD_AS_EVENT(EV_COMM_SAMPLE, comm_sample),
 	  .in_autopsy = true, .decode = sample_check },
 	{ "proxy", COLLECTOR(RECORD_PROXY), RECORD_AS_EVENT(EV_PROXY, proxy), .in_autopsy = true,
 	  .decode = proxy_check },
+	{ "reported", COLLECTOR(RECORD_REPORTED), RECORD_AS_EVENT(EV_REPORTED, reported), .decode = reported_check },
 	{ "comm_vanished", COLLECTOR(RECORD_COMM_VANISHED), .size = sizeof(struct record_comm_vanished),
 	  .decode = decode_vanished },
 	{ "comm_scan", COLLECTOR(RECORD_COMM_SCAN), .size = sizeof(struct record_comm_scan), .in_autopsy = true,

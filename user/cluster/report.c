@@ -74,7 +74,12 @@ static bool member_fits(const Cluster__Member *mb)
 	const uint64_t ages[] = { mb->sampled_age_ns,   mb->same_age_ns,        mb->before_age_ns, mb->entered_age_ns,
 				  mb->completed_age_ns, mb->completed_error_ns, mb->ended_ns,      mb->ended_error_ns };
 
+	for (size_t i = 0; i < mb->n_peers; i++)
+		if (mb->peers[i]->rank >= REPORT_RANKS_MAX || mb->peers[i]->sends > REPORT_AGE_MAX_NS ||
+		    mb->peers[i]->recvs > REPORT_AGE_MAX_NS)
+			return false;
 	return mb->has_addr && mb->has_hash && rank_fits(mb->rank, mb->nranks) && mb->n_counters <= 8 &&
+	       mb->n_peers <= REPORT_CALLS_MAX && mb->entered <= REPORT_AGE_MAX_NS &&
 	       ages_fit(ages, sizeof(ages) / sizeof(ages[0])) && mb->same_age_ns >= mb->sampled_age_ns;
 }
 
@@ -96,6 +101,27 @@ static bool thread_fits(const Cluster__Thread *t)
 	       texts_fit(texts, sizeof(texts) / sizeof(texts[0])) && (!t->waits_for || wait_fits(t->waits_for));
 }
 
+static bool call_fits(const Cluster__Call *c)
+{
+	bool is_p2p = c->kind == OP_SEND || c->kind == OP_RECV;
+
+	return c->id && c->comm && c->kind < OP_KIND_MAX && is_p2p == (c->peer >= 0) && rank_fits(c->peer, -1) &&
+	       rank_fits(c->root, -1) && c->seq <= REPORT_AGE_MAX_NS && c->age_ns <= REPORT_AGE_MAX_NS;
+}
+
+static bool calls_fit(const Cluster__Process *p)
+{
+	if (p->n_calls > REPORT_CALLS_MAX || p->n_waits > REPORT_CALLS_MAX)
+		return false;
+	for (size_t i = 0; i < p->n_calls; i++)
+		if (!call_fits(p->calls[i]))
+			return false;
+	for (size_t i = 0; i < p->n_waits; i++)
+		if (!p->waits[i]->tid || p->waits[i]->age_ns > REPORT_AGE_MAX_NS)
+			return false;
+	return true;
+}
+
 static bool process_fits(const Cluster__Process *p)
 {
 	const char *texts[] = { p->job,        p->name,   p->container, p->pod,       p->pod_name,
@@ -103,7 +129,7 @@ static bool process_fits(const Cluster__Process *p)
 
 	if (!p->pid || !rank_fits(p->rank, p->world_size) || !rank_fits(p->local_rank, -1) ||
 	    !texts_fit(texts, sizeof(texts) / sizeof(texts[0])) || p->exit_age_ns > REPORT_AGE_MAX_NS ||
-	    p->n_comms > REPORT_PROCESSES_MAX || p->n_threads > REPORT_PROCESSES_MAX)
+	    p->n_comms > REPORT_PROCESSES_MAX || p->n_threads > REPORT_PROCESSES_MAX || !calls_fit(p))
 		return false;
 	for (size_t i = 0; i < p->n_comms; i++)
 		if (!member_fits(p->comms[i]))

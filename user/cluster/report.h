@@ -18,6 +18,7 @@
 #define REPORT_PROCESSES_MAX 1024u  /* also of all threads of one, of all communicators of one */
 #define REPORT_RANKS_MAX (1u << 20) /* no communicator is larger: tables are made by its size */
 #define REPORT_TEXT_MAX 4096u
+#define REPORT_CALLS_MAX 32u /* of a process; and as many peers of a communicator */
 #define REPORT_AGE_MAX_NS (1ull << 62)
 
 /* What became of input that is refused. */

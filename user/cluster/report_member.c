@@ -5,9 +5,11 @@
  */
 #include "base/hash.h"
 #include "cluster/report_part.h"
+#include "detect/hang/p2p.h"
 
 #define COMMS_MAX 64  /* of a process; further ones are counted */
 #define SIGNATURES 64 /* collectives under one hash */
+#define PASSED_NS 500000000ull
 
 static void samples_put(struct report_block *b, Cluster__Member *to, const struct samples *s, uint64_t now_ns)
 {
@@ -78,14 +80,52 @@ static void durations_put(Cluster__Member *to, const struct member *mb, uint64_t
 	}
 }
 
-static void calls_put(Cluster__Member *to, const struct member *mb, uint64_t now_ns, uint64_t since_ns)
+/* Of a rank whose host waits: before that it may come yet, and it would be asked each second. */
+static void passed_put(Cluster__Peer *to, const struct member *mb, int peer, uint64_t now_ns)
+{
+	if (!proc_waits(mb->proc) || now_ns < mb->proc->last_call_ns + PASSED_NS)
+		return;
+	to->has_sends_passed = to->has_recvs_passed = 1;
+	to->sends_passed = p2p_passed(mb->proc, mb, OP_SEND, peer);
+	to->recvs_passed = p2p_passed(mb->proc, mb, OP_RECV, peer);
+}
+
+/* Of one that has transfers with more peers than a message has room for, none is said: who reads it would miss some. */
+static void peers_put(struct report_block *b, Cluster__Member *to, const struct member *mb, uint64_t now_ns)
+{
+	static const Cluster__Peer none = CLUSTER__PEER__INIT;
+	int n = 0;
+
+	for (int r = 0; r < mb->n_p2p; r++)
+		n += mb->p2p[r].entered[0] || mb->p2p[r].entered[1];
+	if (!n || n > (int)REPORT_CALLS_MAX || !member_comparable(mb, -1))
+		return;
+	to->peers = report_list(b, n);
+	for (int r = 0; r < mb->n_p2p && to->peers; r++) {
+		const struct p2p_seq *s = &mb->p2p[r];
+		Cluster__Peer *one = s->entered[0] || s->entered[1] ? report_alloc(b, sizeof(*one)) : NULL;
+
+		if (!one)
+			continue;
+		*one = none;
+		one->has_rank = one->has_sends = one->has_recvs = 1;
+		one->rank = (uint32_t)r;
+		one->sends = s->entered[0];
+		one->recvs = s->entered[1];
+		passed_put(one, mb, r, now_ns);
+		to->peers[to->n_peers++] = one;
+	}
+}
+
+static void calls_put(struct report_block *b, Cluster__Member *to, const struct member *mb, uint64_t now_ns)
 {
 	to->has_entered = to->has_entered_age_ns = 1;
 	to->entered = mb->entered_seq[SEQ_COLL];
 	to->entered_age_ns = report_age(now_ns, mb->last_call_ns);
 	ends_put(to, mb, now_ns);
-	durations_put(to, mb, since_ns);
+	durations_put(to, mb, b->since_ns);
 	signatures_put(to, mb);
+	peers_put(b, to, mb, now_ns);
 }
 
 static Cluster__Member *member_of(struct report_block *b, const struct member *mb, uint64_t now_ns)
@@ -105,7 +145,7 @@ static Cluster__Member *member_of(struct report_block *b, const struct member *m
 	if (mb->samples.n)
 		samples_put(b, to, &mb->samples, now_ns);
 	if (mb->last_call_ns && mb->seq_known)
-		calls_put(to, mb, now_ns, b->since_ns);
+		calls_put(b, to, mb, now_ns);
 	return to;
 }
 

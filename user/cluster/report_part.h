@@ -34,6 +34,8 @@ void report_summary(const struct incident *i, char *to, size_t size); /* one sen
 
 /* report_thread.c: into p->threads */
 void report_threads(struct report_block *b, const struct proc *p, Cluster__Process *to, uint64_t now_ns);
+/* report_calls.c: into p->calls and p->waits */
+void report_calls(struct report_block *b, const struct proc *p, Cluster__Process *to, uint64_t now_ns);
 /* report_member.c: into p->comms */
 void report_members(struct report_block *b, const struct proc *p, Cluster__Process *to, uint64_t now_ns);
 

@@ -35,6 +35,8 @@ static inline uint64_t feed_time(const struct feed_to *to, uint64_t age_ns)
 
 /* thread_records.c. `fed`: what was given of threads, by host and thread. 0 or -ENOMEM. */
 int threads_feed(struct keyed_table *fed, const struct feed_to *to, const Cluster__Process *p);
+/* call_records.c. `fed`: the report before had calls. 0 or -ENOMEM. */
+int calls_feed(bool *fed, const struct feed_to *to, const Cluster__Process *p);
 /* blocked_records.c. `fed`: threads that are blocked, by host and thread. 0 or -ENOMEM. */
 int blocked_feed(struct keyed_table *fed, const struct feed_to *to, const Cluster__NodeReport *r, const char *job);
 /* gpu_records.c. `fed`: what was given of GPUs, by host and index. 0 or -ENOMEM. */

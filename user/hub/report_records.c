@@ -24,7 +24,7 @@ struct fed_proc { /* by host and pid */
 	uint64_t identity;     /* hash; 0: not fed */
 	uint64_t round_raw_ns; /* the newest read of its communicators that was fed */
 	uint64_t nth;          /* report of the host that listed it */
-	bool dead;
+	bool dead, calls; /* calls: of its newest report */
 };
 
 struct fed_node {
@@ -217,7 +217,7 @@ static int process_feed(struct fed *f, const struct feed_to *to, const Cluster__
 	int err = 0;
 
 	if (!fed->start_ns || fed->start_raw_ns != p->start_ns) { /* another one of that pid */
-		fed->dead = false;
+		fed->dead = fed->calls = false;
 		fed->round_raw_ns = 0;
 		fed->start_raw_ns = p->start_ns;
 		fed->start_ns = host_time(to->host, p->start_ns);
@@ -230,6 +230,7 @@ static int process_feed(struct fed *f, const struct feed_to *to, const Cluster__
 	fed->identity = identity;
 	err = err ? err : comms_feed(to, p, fed);
 	err = err ? err : threads_feed(&f->threads, to, p);
+	err = err ? err : calls_feed(&fed->calls, to, p);
 	if (err || !p->dead)
 		return err;
 	fed->dead = true;

@@ -157,7 +157,7 @@ struct p2p_seq {             /* with one peer; index 0 Send, 1 Recv */
 	 * The least by which the peer was ahead when a Recv was over: a Send before it was counted, or one that was not
 	 * received yet, makes it more. */
 	int64_t ahead;
-	bool ahead_known;
+	bool ahead_known, passed[2]; /* passed: it went on past its next one, as its host reports */
 };
 
 struct samples {                      /* what samples of the communicator from outside showed; the newest one */

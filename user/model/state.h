@@ -118,6 +118,7 @@ struct op_own {
 	struct item *item;     /* NULL: not queued any more */
 	struct stream *stream; /* of `item` */
 	uint64_t group;        /* equal for operations of one NCCL group, which run together; 0 none */
+	uint64_t reported_id;  /* its number at its host, which reports it; 0 it was seen here */
 	struct op_own *next_out;
 	bool queued_out, dropped;
 };
@@ -128,6 +129,7 @@ struct member_own {
 	uint64_t born_ns;    /* met */
 	uint64_t n_children; /* Split, Shrink, Grow called on it */
 	struct proxy_part *sample;
+	bool reported;             /* its numbers of Send and Recv are its host's, which saw them all */
 	int n_sample, want_sample; /* a sample of the proxy, not whole yet: so many of so many parts */
 	UT_hash_handle hh;         /* of proc, by addr */
 };
@@ -148,6 +150,7 @@ struct proc_own {
 	bool warm;           /* its first steps are over: some communicator of it was warm */
 	bool unprobed;       /* its probes were taken away, by its tier or all by the budget: what one still shows is of
 				before */
+	uint64_t reported_ns; /* its host last said what it has called; 0 never */
 	bool needed, reaped; /* while sweeping: leader of a living process; to be freed */
 	struct task_own *tasks;
 	struct member_own *members;
@@ -273,6 +276,9 @@ int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int
 int sample_apply(struct model *m, const struct event *e);   /* COMM_SAMPLE */
 int vanished_apply(struct model *m, const struct event *e); /* COMM_VANISHED */
 
+/* reported/reported.c */
+int reported_apply(struct model *m, const struct event *e); /* REPORTED */
+
 /* gpu.c */
 struct gpu *gpu_get(struct node *n, uint32_t index);        /* makes it; NULL without memory, or past GPUS_MAX */
 int gpu_apply(struct model *m, const struct event *e);      /* GPU_* */
@@ -326,6 +332,7 @@ struct item *item_push(struct stream *s, uint32_t tid, uint64_t ns);
 struct cuda_event *cuda_event_renew(struct proc_own *p, uint64_t handle); /* the newest last; NULL without memory */
 int stream_queue(struct stream *s, struct op *op);                        /* enqueue_ns set */
 int stream_apply(struct model *m, const struct event *e);                 /* SYNC_* CUDA_EVENT* STREAM_QUERY ELAPSED */
+void stream_take_out(struct op *op); /* it is queued nowhere any more */
 void streams_free(struct proc_own *p);
 
 /* counter.c */

@@ -122,6 +122,24 @@ int stream_queue(struct stream *s, struct op *op)
 	return 0;
 }
 
+void stream_take_out(struct op *op)
+{
+	struct op_own *o = op_own(op);
+	struct stream *s = o->stream;
+	struct item *before = NULL, *it = o->item ? s->head : NULL;
+
+	for (; it && it != o->item; it = it->next)
+		before = it;
+	if (!it)
+		return;
+	*(before ? &before->next : &s->head) = it->next;
+	if (s->tail == it)
+		s->tail = before;
+	s->n_items--;
+	o->item = NULL;
+	free(it);
+}
+
 /* --- completion --- */
 
 static struct stream *passing_add(struct stream *work, struct stream *s, uint64_t pos)

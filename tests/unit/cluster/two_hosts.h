@@ -24,7 +24,7 @@
 #define SEC 1000000000ull
 #define WALL (1790000000ull * SEC)
 
-enum { HOSTS = 2, PER_HOST = 2, RANKS = HOSTS * PER_HOST, WORLD = 0xa0 };
+enum { HOSTS = 2, PER_HOST = 2, RANKS = HOSTS * PER_HOST, WORLD = 0xa0, OTHER = 0xb0, COMMS = 2, CALLS = 4 };
 
 static struct hub { /* two of them, given the same */
 	struct hosts hosts;
@@ -45,6 +45,16 @@ static size_t n_findings[HOSTS];
 static Cluster__Gpu *gpus[HOSTS][PER_HOST];
 static size_t n_gpus[HOSTS];
 
+static struct rank_calls { /* where its agent sees them */
+	bool seen;
+	uint64_t other; /* collectives in OTHER, a second communicator of all ranks; 0: there is none */
+	Cluster__Call open[CALLS];
+	size_t n_open;
+	uint64_t waits_for; /* the id of one; 0: its host waits for none */
+	Cluster__Peer peer; /* of WORLD */
+	bool has_peer;
+} rank_calls[RANKS];
+
 /* --- what an agent says: the clocks of the hosts differ by a day --- */
 
 static uint64_t host_clock(int host)
@@ -52,27 +62,54 @@ static uint64_t host_clock(int host)
 	return now + (host ? 86400 : 100) * SEC - delay[host];
 }
 
-static void rank_fill(int rank, uint64_t clock_ns, Cluster__Process *p, Cluster__Member *mb, Cluster__Thread *t,
-		      uint64_t *counters)
+static void member_fill(int rank, uint64_t hash, uint64_t n, Cluster__Member *mb, uint64_t *counters)
+{
+	*mb = (Cluster__Member)CLUSTER__MEMBER__INIT;
+	mb->addr = 0x1000 + hash;
+	mb->hash = hash;
+	mb->rank = rank;
+	mb->nranks = RANKS;
+	counters[4] = n;
+	mb->counters = counters;
+	mb->n_counters = 5;
+	mb->has_addr = mb->has_hash = mb->has_rank = mb->has_nranks = mb->has_sampled_age_ns = mb->has_same_age_ns = 1;
+	mb->sampled_age_ns = 100 * MSEC;
+	mb->same_age_ns = now - since[rank] > 100 * MSEC ? now - since[rank] : 100 * MSEC;
+	mb->has_entered = rank_calls[rank].seen;
+	mb->entered = n;
+}
+
+/* Lists of its calls, which live in the caller's. */
+static void calls_fill(int rank, Cluster__Process *p, Cluster__Call **list, Cluster__HostWait *w,
+		       Cluster__HostWait **waits)
+{
+	struct rank_calls *c = &rank_calls[rank];
+
+	p->calls = list;
+	for (; p->n_calls < c->n_open; p->n_calls++) {
+		list[p->n_calls] = &c->open[p->n_calls];
+		list[p->n_calls]->age_ns = now - since[rank];
+		list[p->n_calls]->has_age_ns = 1;
+	}
+	*w = (Cluster__HostWait)CLUSTER__HOST_WAIT__INIT;
+	w->has_tid = w->has_age_ns = w->has_call = 1;
+	w->tid = p->pid;
+	w->age_ns = now - since[rank];
+	w->call = c->waits_for;
+	waits[0] = w;
+	p->waits = waits;
+	p->n_waits = c->waits_for != 0;
+}
+
+static void rank_fill(int rank, uint64_t clock_ns, Cluster__Process *p, Cluster__Thread *t)
 {
 	*p = (Cluster__Process)CLUSTER__PROCESS__INIT;
-	*mb = (Cluster__Member)CLUSTER__MEMBER__INIT;
 	*t = (Cluster__Thread)CLUSTER__THREAD__INIT;
 	p->pid = 100 + rank;
 	p->start_ns = clock_ns - now + delay[rank / PER_HOST];
 	p->rank = rank;
 	p->world_size = RANKS;
 	p->job = (char *)"train";
-	mb->addr = 0x1000;
-	mb->hash = WORLD;
-	mb->rank = rank;
-	mb->nranks = RANKS;
-	counters[4] = entered[rank];
-	mb->counters = counters;
-	mb->n_counters = 5;
-	mb->has_addr = mb->has_hash = mb->has_rank = mb->has_nranks = mb->has_sampled_age_ns = mb->has_same_age_ns = 1;
-	mb->sampled_age_ns = 100 * MSEC;
-	mb->same_age_ns = now - since[rank] > 100 * MSEC ? now - since[rank] : 100 * MSEC;
 	t->tid = p->pid;
 	t->state = thread_state[rank];
 	t->has_seen_age_ns = t->has_at_age_ns = 1;
@@ -85,9 +122,12 @@ static size_t report_write(int host, void *to)
 {
 	Cluster__NodeReport r = CLUSTER__NODE_REPORT__INIT;
 	Cluster__Process procs[PER_HOST], *list[PER_HOST];
-	Cluster__Member members[PER_HOST], *member_list[PER_HOST];
+	Cluster__Member members[PER_HOST][COMMS], *member_list[PER_HOST][COMMS];
+	Cluster__Peer *peers[PER_HOST];
+	Cluster__Call *call_list[PER_HOST][CALLS];
+	Cluster__HostWait waits[PER_HOST], *wait_list[PER_HOST][1];
 	Cluster__Thread threads[PER_HOST], *thread_list[PER_HOST];
-	uint64_t counters[PER_HOST][5] = { { 0 } };
+	uint64_t counters[PER_HOST][COMMS][5] = { { { 0 } } };
 
 	r.has_version = r.has_agent = r.has_sequence = r.has_now_ns = 1;
 	r.version = REPORT_VERSION;
@@ -102,15 +142,26 @@ static size_t report_write(int host, void *to)
 	r.gpus = gpus[host];
 	r.n_gpus = n_gpus[host];
 	for (int i = 0; i < PER_HOST; i++) {
-		rank_fill(host * PER_HOST + i, r.now_ns, &procs[i], &members[i], &threads[i], counters[i]);
+		int rank = host * PER_HOST + i;
+		struct rank_calls *c = &rank_calls[rank];
+
+		rank_fill(rank, r.now_ns, &procs[i], &threads[i]);
+		member_fill(rank, WORLD, entered[rank], &members[i][0], counters[i][0]);
+		member_fill(rank, OTHER, c->other, &members[i][1], counters[i][1]);
+		calls_fill(rank, &procs[i], call_list[i], &waits[i], wait_list[i]);
+		peers[i] = &c->peer;
+		members[i][0].peers = &peers[i];
+		members[i][0].n_peers = c->has_peer;
 		procs[i].has_pid = procs[i].has_start_ns = procs[i].has_rank = procs[i].has_world_size = 1;
 		threads[i].has_tid = threads[i].has_state = threads[i].has_state_age_ns = 1;
-		member_list[i] = &members[i];
+		member_list[i][0] = &members[i][0];
+		member_list[i][1] = &members[i][1];
 		thread_list[i] = &threads[i];
-		procs[i].comms = &member_list[i];
+		procs[i].comms = member_list[i];
 		procs[i].threads = &thread_list[i];
-		procs[i].n_comms = procs[i].n_threads = 1;
-		if (is_there[host * PER_HOST + i])
+		procs[i].n_comms = c->other ? COMMS : 1;
+		procs[i].n_threads = 1;
+		if (is_there[rank])
 			list[r.n_processes++] = &procs[i];
 	}
 	return report_pack(&r, to);
@@ -187,6 +238,7 @@ static int begin(void **state)
 	memset(delay, 0, sizeof(delay));
 	memset(n_findings, 0, sizeof(n_findings));
 	memset(n_gpus, 0, sizeof(n_gpus));
+	memset(rank_calls, 0, sizeof(rank_calls));
 	now = 10 * SEC;
 	for (int r = 0; r < RANKS; r++) {
 		since[r] = now;

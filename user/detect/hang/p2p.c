@@ -148,6 +148,8 @@ bool p2p_unanswered(const struct model *m, const struct op *op)
 		return false;
 	if (p2p_numbered(op))
 		return p2p_entered(o, op->member->rank, op->kind == OP_SEND) <= op->seq;
+	if (m->reported) /* of other hosts not all that is open is known, and as of another moment */
+		return false;
 	return op->member->rank >= 0 && !(op->member->proc->shed & ends_unseen) && proc_waits(op->member->proc) &&
 	       op_reached(op) && !open_to(o, other_kind(op->kind), op->member->rank);
 }
@@ -206,6 +208,8 @@ bool p2p_passed(const struct proc *p, const struct member *mb, enum op_kind kind
 	const struct left_out l = { mb, kind, peer };
 	const struct op *past = p->last_op ? p->last_op->prev_in_proc : NULL;
 
+	if (peer >= 0 && peer < mb->n_p2p && mb->p2p[peer].passed[kind == OP_RECV])
+		return true;
 	for (int i = 0; past && i < PAST_SCANNED; i++, past = past->prev_in_proc)
 		if (alike(past, p->last_op) && skip_fits(p->last_op, past, &l))
 			return true;

@@ -65,6 +65,8 @@ static bool member_waits_at(const struct member *o, int space, uint64_t seq)
 
 static bool coll_pending(const struct model *m, const struct member *mb, int space, struct pending *pend)
 {
+	const struct op *op;
+
 	*pend = (struct pending){ .member = mb,
 				  .space = space,
 				  .peer = -1,
@@ -75,10 +77,10 @@ static bool coll_pending(const struct model *m, const struct member *mb, int spa
 	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
 		if (!member_waits_at(o, space, pend->seq))
 			continue;
-		if (space == SEQ_COLL)
+		op = member_op(o, space, pend->seq);
+		if (space == SEQ_COLL && (!op || op->end_ns))
 			counters_waiter_add(pend, o);
-		waiter_add(pend,
-			   member_op(o, space, pend->seq)); /* the wait counts from the first whose call was seen */
+		waiter_add(pend, op); /* the wait counts from the first whose call was seen */
 	}
 	counters_name(pend);
 	return pend->n_waiting > 0;
@@ -382,13 +384,15 @@ static void space_lagging(const struct lagging *s, const struct comm *c, int spa
 static void p2p_lagging(const struct lagging *s, const struct member *mb)
 {
 	const struct op *op = mb->gone || mb->proc->dead || !mb->n_p2p ? NULL : mb->first_open;
+	const struct member *peer;
 
 	for (int n = 0; op && n < OPEN_SCANNED; op = op->next, n++) {
 		if (!op_kind_p2p(op->kind) || s->m->now_ns <= op->enqueue_ns + sooner_ns(s, s->m->hang_floor_ns) ||
 		    !p2p_unanswered(s->m, op))
 			continue;
-		if (s->m->now_ns - op->enqueue_ns > sooner_ns(s, member_limit_ns(s->m, member_peer(mb, op->peer))))
-			s->each(s->arg, member_peer(mb, op->peer)->proc);
+		peer = member_peer(mb, op->peer);
+		if (waited_for_ns(s->m, peer, op->enqueue_ns) > sooner_ns(s, member_limit_ns(s->m, peer)))
+			s->each(s->arg, peer->proc);
 	}
 }
 
