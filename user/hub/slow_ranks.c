@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * slow_ranks.c - see slow_ranks.h. In a collective all end together, so the one whose operations are the shortest came
- * last: the others waited for it by what theirs were longer. Where it waited in another communicator meanwhile, it came
- * late for that, and as much of it is not its own. That is the blame walk of a node, in sums over seconds.
+ * last: the others waited for it by what theirs were longer. Where it waited in another communicator or a Recv
+ * meanwhile, it came late for that, and as much of it is not its own. That is the blame walk of a node, in sums over
+ * seconds: own time is what is in no operation, and a rank is to blame for what its own time is more than its peers'.
  *
- * Where several came late together (a stage of a pipeline that has more to do, in the communicator of all), it is how
- * the job is built, and no rank is named.
+ * A pause is no habit: the sums are cut in three, and it is slow in each. Where several came late together (a stage of
+ * a pipeline that has more to do, in the communicator of all), it is how the job is built, and no rank is named; but for
+ * the ranks of one host, which are late together where that host is slow.
  */
 #include "hub/slow_ranks.h"
 
@@ -15,29 +17,37 @@
 
 #include "base/sorted.h"
 
-#define SECONDS 5               /* that are summed up */
+#define PARTS 3
+#define PART_LEAST 3            /* seconds of a part, */
+#define PART_MOST 30            /* more where operations are rare */
+#define SECONDS (PARTS * PART_MOST)
+#define OPS_LEAST 8             /* of a member, in all parts */
 #define OLD_NS 8000000000ull    /* reports that are older say nothing of now */
 #define WINDOW_NS 3000000000ull /* between two reports, at most */
 #define JUDGE_NS 1000000000ull
-#define OPS_LEAST 5      /* of a member, in that time */
 #define SLOW_SHARE 0.05  /* of the time, as on a node */
+#define PART_SHARE 0.025 /* of each part */
 #define STILL_SHARE 0.03 /* what was reported stays so */
 #define ALONE 0.5        /* the next one is late by less than that share of it */
-#define SLOW_OF_LAST 4   /* of the last five judgements */
-#define STILL_OF_LAST 2
+#define SLOW_OF_LAST 2   /* judgements, all of them */
+#define STILL_OF_LAST 2  /* of the last five */
+#define LAST 5
 
 struct second { /* one report */
-	uint64_t at_ns, n, sum_ns, error_ns, window_ns;
+	uint64_t at_ns, n, sum_ns, error_ns, recv_ns, window_ns;
 };
 
 struct slow_member { /* by process and address of the communicator */
 	struct keyed keyed;
 	uint64_t comm, raw_ns;
 	int nranks, rank; /* of the communicator; the process' global one */
-	struct second seconds[SECONDS];
+	struct second *seconds; /* [SECONDS], a ring */
 	uint64_t n_seconds;
-	double mean_s, error_s, n, window_s; /* of an operation; as last judged */
-	struct slow_member *next;            /* of its communicator */
+	struct slow_proc *proc;
+	struct slow_member *next, *next_of_proc; /* of its communicator */
+	/* as last judged: means of an operation; shares of the time that its process was in operations, of all and of
+	 * each part */
+	double mean_s, error_s, in_ops[PARTS + 1];
 };
 
 struct slow_comm { /* by its hash */
@@ -48,17 +58,24 @@ struct slow_comm { /* by its hash */
 
 struct slow_proc { /* by its key */
 	struct keyed keyed;
-	double late, waited; /* shares of the time: most in one communicator; in all */
-	double late_waited;  /* of it, in that one */
-	double gap_s, op_s;  /* an operation there: others wait for it; they last */
+	struct slow_member *members;
+	double blame;       /* share of the time, of the communicator where it is most */
+	double gap_s;       /* an operation there: others wait for it so long */
 	uint64_t comm, since_ns;
 	int rank;
 	unsigned int slow; /* a bit for each of the last judgements, the newest lowest */
 	bool open, seen;
 };
 
+static void seconds_free(const struct slow_ranks *s)
+{
+	for (struct slow_member *o = s->members.all; o; o = o->keyed.next)
+		free(o->seconds);
+}
+
 void slow_ranks_free(struct slow_ranks *s)
 {
+	seconds_free(s);
 	keyed_free(&s->members);
 	keyed_free(&s->comms);
 	keyed_free(&s->procs);
@@ -72,7 +89,9 @@ static int member_take(struct slow_ranks *s, const struct host *h, const Cluster
 	struct slow_member *o = keyed_get(&s->members, proc_key(h->number, p->pid), mb->addr, sizeof(*o));
 	uint64_t window_ns;
 
-	if (!o)
+	if (o && !o->seconds)
+		o->seconds = calloc(SECONDS, sizeof(*o->seconds));
+	if (!o || !o->seconds)
 		return -ENOMEM;
 	window_ns = r->now_ns > o->raw_ns ? r->now_ns - o->raw_ns : 0;
 	if (o->comm != mb->hash || window_ns > WINDOW_NS)
@@ -83,7 +102,8 @@ static int member_take(struct slow_ranks *s, const struct host *h, const Cluster
 	o->raw_ns = r->now_ns;
 	if (window_ns <= WINDOW_NS)
 		o->seconds[o->n_seconds++ % SECONDS] =
-			(struct second){ h->at_ns, mb->ended, mb->ended_ns, mb->ended_error_ns, window_ns };
+			(struct second){ h->at_ns,           mb->ended,          mb->ended_ns,
+					 mb->ended_error_ns, mb->recvs_ended_ns, window_ns };
 	return 0;
 }
 
@@ -103,144 +123,254 @@ int slow_ranks_take(struct slow_ranks *s, const struct host *h, const Cluster__N
 	return err;
 }
 
-/* --- a communicator --- */
+/* --- sums --- */
 
-/* False: of the last seconds too little is known. */
-static bool member_sum(struct slow_member *o, uint64_t now_ns)
+/* Of the `n` newest but the `from` newest. False: so many are not there. */
+static bool seconds_sum(const struct slow_member *o, uint64_t from, uint64_t n, struct second *ret)
 {
-	uint64_t n = 0, sum_ns = 0, error_ns = 0, window_ns = 0;
-
-	if (o->n_seconds < SECONDS)
+	*ret = (struct second){ 0 };
+	if (o->n_seconds < from + n || from + n > SECONDS)
 		return false;
-	for (int i = 0; i < SECONDS; i++) {
-		const struct second *one = &o->seconds[i];
+	for (uint64_t i = from; i < from + n; i++) {
+		const struct second *one = &o->seconds[(o->n_seconds - 1 - i) % SECONDS];
 
-		if (one->at_ns + OLD_NS < now_ns)
-			return false;
-		n += one->n;
-		sum_ns += one->sum_ns;
-		error_ns += one->error_ns;
-		window_ns += one->window_ns;
+		ret->n += one->n;
+		ret->sum_ns += one->sum_ns;
+		ret->error_ns += one->error_ns;
+		ret->recv_ns += one->recv_ns;
+		ret->window_ns += one->window_ns;
 	}
-	if (n < OPS_LEAST || !window_ns)
-		return false;
-	o->n = (double)n;
-	o->mean_s = sum_ns * 1e-9 / n;
-	o->error_s = error_ns * 1e-9 / n;
-	o->window_s = window_ns * 1e-9;
+	return ret->window_ns != 0;
+}
+
+static bool is_of_now(const struct slow_member *o, uint64_t now_ns)
+{
+	return o->n_seconds && o->seconds[(o->n_seconds - 1) % SECONDS].at_ns + OLD_NS >= now_ns;
+}
+
+/* Seconds of a part, for enough operations of this member; 0: too little is known of it. */
+static uint64_t part_wanted(const struct slow_member *o, uint64_t now_ns)
+{
+	struct second all;
+
+	if (!is_of_now(o, now_ns))
+		return 0;
+	for (uint64_t n = PART_LEAST; n <= PART_MOST && seconds_sum(o, 0, PARTS * n, &all); n++)
+		if (all.n >= OPS_LEAST)
+			return n;
+	return 0;
+}
+
+/* Share of the time that its process was in operations of any communicator. False: not known of one. */
+static bool in_ops_share(const struct slow_proc *p, uint64_t from, uint64_t n, double *ret)
+{
+	struct second one;
+
+	*ret = 0;
+	for (const struct slow_member *o = p->members; o; o = o->next_of_proc) {
+		if (!seconds_sum(o, from, n, &one))
+			return false;
+		*ret += (double)(one.sum_ns + one.recv_ns) / (double)one.window_ns;
+	}
 	return true;
 }
 
-static int comms_gather(struct slow_ranks *s, uint64_t now_ns)
+static bool member_sum(struct slow_member *o, uint64_t part)
+{
+	struct second all;
+
+	if (!seconds_sum(o, 0, PARTS * part, &all) || !all.n)
+		return false;
+	o->mean_s = all.sum_ns * 1e-9 / all.n;
+	o->error_s = all.error_ns * 1e-9 / all.n;
+	for (uint64_t k = 0; k < PARTS; k++)
+		if (!in_ops_share(o->proc, k * part, part, &o->in_ops[k]))
+			return false;
+	return in_ops_share(o->proc, 0, PARTS * part, &o->in_ops[PARTS]);
+}
+
+/* --- a communicator --- */
+
+static void lists_begin(struct slow_ranks *s)
 {
 	for (struct slow_comm *c = s->comms.all; c; c = c->keyed.next) {
 		c->members = NULL;
 		c->n = 0;
 	}
+	for (struct slow_proc *p = s->procs.all; p; p = p->keyed.next) {
+		p->members = NULL;
+		p->blame = 0;
+		p->seen = false;
+	}
+}
+
+static int comms_gather(struct slow_ranks *s, uint64_t now_ns)
+{
+	lists_begin(s);
 	for (struct slow_member *o = s->members.all; o; o = o->keyed.next) {
 		struct slow_comm *c;
 
-		if (o->nranks < 2 || !member_sum(o, now_ns))
+		if (o->nranks < 2 || !is_of_now(o, now_ns))
 			continue;
 		c = keyed_get(&s->comms, o->comm, 0, sizeof(*c));
-		if (!c)
+		o->proc = keyed_get(&s->procs, o->keyed.a, 0, sizeof(*o->proc));
+		if (!c || !o->proc)
 			return -ENOMEM;
 		o->next = c->members;
 		c->members = o;
 		c->nranks = o->nranks;
 		c->n++;
+		o->next_of_proc = o->proc->members;
+		o->proc->members = o;
+		o->proc->seen = true;
+		o->proc->rank = o->rank;
 	}
 	return 0;
 }
 
+/* Of all of it enough is known, for parts of one length. */
+static bool comm_sum(const struct slow_comm *c, uint64_t now_ns)
+{
+	uint64_t part = 0, one;
+
+	for (const struct slow_member *o = c->members; o; o = o->next) {
+		one = part_wanted(o, now_ns);
+		if (!one)
+			return false;
+		part = one > part ? one : part;
+	}
+	for (struct slow_member *o = c->members; o; o = o->next)
+		if (!member_sum(o, part))
+			return false;
+	return true;
+}
+
 struct late { /* the last arriver of a communicator */
-	const struct slow_member *who;
-	double by_s;     /* an operation */
-	double median_s; /* the others' */
+	struct slow_member *who;
+	double by_s; /* an operation */
 };
 
-/* *ret_sorted: mean durations, ascending. who NULL: no single one is late beyond what is known. */
+/* The median of all but the first: of the others, where that is the one that they are compared with. */
+static double others_median(const double *sorted, int n)
+{
+	int at = 1 + (n - 1) / 2;
+
+	return sorted[at < n ? at : n - 1];
+}
+
+/* who NULL: no single one is late beyond what is known. */
 static struct late comm_latest(const struct slow_comm *c, double *sorted)
 {
 	struct late l = { 0 };
-	double error_s = 0;
+	double error_s = 0, median_s;
 	int n = 0;
 
-	for (const struct slow_member *o = c->members; o; o = o->next) {
+	for (struct slow_member *o = c->members; o; o = o->next) {
 		sorted[n++] = o->mean_s;
 		error_s = o->error_s > error_s ? o->error_s : error_s;
 		if (!l.who || o->mean_s < l.who->mean_s)
 			l.who = o;
 	}
 	doubles_sort(sorted, n);
-	l.median_s = sorted[1 + (n - 1) / 2 < n ? 1 + (n - 1) / 2 : n - 1]; /* of all but the first */
-	l.by_s = l.median_s - sorted[0];
-	if (l.by_s <= 2 * error_s || (n > 2 && l.median_s - sorted[1] > ALONE * l.by_s))
+	median_s = others_median(sorted, n);
+	l.by_s = median_s - sorted[0];
+	if (l.by_s <= 2 * error_s || (n > 2 && median_s - sorted[1] > ALONE * l.by_s))
 		l.who = NULL;
 	return l;
 }
 
-static int comm_judge(struct slow_ranks *s, const struct slow_comm *c)
+/* How much less of the time it is in operations than its peers. `k`: a part, or PARTS. */
+static double own_more(const struct slow_comm *c, const struct slow_member *who, int k, double *sorted)
 {
-	double *sorted = c->n == c->nranks ? malloc(c->n * sizeof(*sorted)) : NULL;
+	int n = 0;
+
+	for (const struct slow_member *o = c->members; o; o = o->next)
+		if (o != who)
+			sorted[n++] = o->in_ops[k];
+	doubles_sort(sorted, n);
+	return sorted[(n - 1) / 2] - who->in_ops[k];
+}
+
+/* Share of the time that `l->who` makes them wait, and did in each part; 0: it does not. */
+static double comm_blame(const struct slow_comm *c, const struct late *l, double *sorted)
+{
+	struct second all;
+	double late, own = own_more(c, l->who, PARTS, sorted);
+
+	for (int k = 0; k < PARTS; k++)
+		if (own_more(c, l->who, k, sorted) < PART_SHARE)
+			return 0;
+	seconds_sum(l->who, 0, l->who->n_seconds < SECONDS ? l->who->n_seconds : SECONDS, &all);
+	late = l->by_s * (double)all.n / ((double)all.window_ns * 1e-9);
+	return late < own ? late : own;
+}
+
+static int comm_judge(const struct slow_comm *c, uint64_t now_ns)
+{
+	double *sorted, blame;
 	struct late l;
-	int err = 0;
 
+	if (c->n != c->nranks || !comm_sum(c, now_ns)) /* of some nothing is known: any of them may be late */
+		return 0;
+	sorted = malloc((size_t)c->n * sizeof(*sorted));
 	if (!sorted)
-		return c->n == c->nranks ? -ENOMEM : 0; /* of some nothing is known: any of them may be late */
+		return -ENOMEM;
 	l = comm_latest(c, sorted);
-	for (const struct slow_member *o = c->members; o && !err; o = o->next) {
-		struct slow_proc *p = keyed_get(&s->procs, o->keyed.a, 0, sizeof(*p));
-		double late = o == l.who ? l.by_s * o->n / o->window_s : 0;
-		double waited = p ? (o->mean_s - sorted[0]) * o->n / o->window_s : 0;
-
-		err = p ? 0 : -ENOMEM;
-		if (err)
-			break;
-		p->seen = true;
-		p->rank = o->rank;
-		p->waited += waited;
-		if (late <= p->late)
-			continue;
-		p->late = late;
-		p->late_waited = waited;
-		p->gap_s = l.by_s;
-		p->op_s = l.median_s;
-		p->comm = o->comm;
+	blame = l.who ? comm_blame(c, &l, sorted) : 0;
+	if (blame > 0 && blame > l.who->proc->blame) {
+		l.who->proc->blame = blame;
+		l.who->proc->gap_s = l.by_s;
+		l.who->proc->comm = c->keyed.a;
 	}
 	free(sorted);
-	return err;
+	return 0;
 }
 
 /* --- a rank --- */
 
-static int count_last(unsigned int slow)
+static int count_last(unsigned int slow, int n)
 {
-	return __builtin_popcount(slow & ((1u << SECONDS) - 1));
+	return __builtin_popcount(slow & ((1u << n) - 1));
 }
 
-/* What it waited for others elsewhere is not its own. */
-static double blame(const struct slow_proc *p)
+static uint32_t host_of(const struct slow_proc *p)
 {
-	return p->late - (p->waited - p->late_waited);
+	return (uint32_t)(p->keyed.a >> 32);
 }
 
-static void proc_judge(struct slow_proc *p, uint64_t now_ns)
+/* The host to blame: the most, and no other nearly as much, as where a replica of the job has longer sequences. 0: none. */
+static uint32_t host_alone(const struct slow_ranks *s)
 {
-	p->slow = p->slow << 1 | (blame(p) >= (p->open ? STILL_SHARE : SLOW_SHARE));
-	if (!p->open && count_last(p->slow) >= SLOW_OF_LAST) {
+	const struct slow_proc *most = NULL;
+
+	for (const struct slow_proc *p = s->procs.all; p; p = p->keyed.next)
+		if (p->blame > 0 && (!most || p->blame > most->blame))
+			most = p;
+	for (const struct slow_proc *p = s->procs.all; p && most; p = p->keyed.next)
+		if (host_of(p) != host_of(most) && p->blame > ALONE * most->blame)
+			return 0;
+	return most ? host_of(most) : 0;
+}
+
+static void proc_judge(struct slow_proc *p, uint32_t host, uint64_t now_ns)
+{
+	p->slow = p->slow << 1 | (host_of(p) == host && p->blame >= (p->open ? STILL_SHARE : SLOW_SHARE));
+	if (!p->open && count_last(p->slow, SLOW_OF_LAST) == SLOW_OF_LAST) {
 		p->open = true;
-		p->since_ns = now_ns - SECONDS * JUDGE_NS;
-	} else if (p->open && count_last(p->slow) < STILL_OF_LAST) {
+		p->since_ns = now_ns - PARTS * PART_LEAST * JUDGE_NS;
+	} else if (p->open && count_last(p->slow, LAST) < STILL_OF_LAST) {
 		p->open = false;
 	}
 }
 
 static bool is_fresh(void *entry, const void *arg)
 {
-	const struct slow_member *o = entry;
+	struct slow_member *o = entry;
 
-	return !o->n_seconds || o->seconds[(o->n_seconds - 1) % SECONDS].at_ns + 10 * OLD_NS > *(const uint64_t *)arg;
+	if (!o->n_seconds || o->seconds[(o->n_seconds - 1) % SECONDS].at_ns + 10 * OLD_NS > *(const uint64_t *)arg)
+		return true;
+	free(o->seconds);
+	return false;
 }
 
 static bool was_seen(void *entry, const void *arg)
@@ -258,15 +388,13 @@ static bool has_members(void *entry, const void *arg)
 static int all_judge(struct slow_ranks *s, uint64_t now_ns)
 {
 	int err = comms_gather(s, now_ns);
+	uint32_t host;
 
-	for (struct slow_proc *p = s->procs.all; p; p = p->keyed.next) {
-		p->late = p->waited = p->late_waited = 0;
-		p->seen = false;
-	}
-	for (struct slow_comm *c = s->comms.all; c && !err; c = c->keyed.next)
-		err = comm_judge(s, c);
+	for (const struct slow_comm *c = s->comms.all; c && !err; c = c->keyed.next)
+		err = comm_judge(c, now_ns);
+	host = host_alone(s);
 	for (struct slow_proc *p = s->procs.all; p; p = p->keyed.next)
-		proc_judge(p, now_ns);
+		proc_judge(p, host, now_ns);
 	keyed_keep(&s->members, is_fresh, &now_ns);
 	keyed_keep(&s->comms, has_members, NULL);
 	keyed_keep(&s->procs, was_seen, NULL);
@@ -285,27 +413,46 @@ static enum finding_cause cause_of(const struct finding_list *found, uint64_t pr
 								   : CAUSE_GPU_OR_UNKNOWN;
 }
 
-static int report(const struct slow_proc *p, struct finding_list *found)
+/* Ranks of one host that are slow together are one finding, and `first` is the first of them. */
+static int report(const struct slow_ranks *s, const struct slow_proc *first, struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
-	uint64_t key = p->keyed.a;
 
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_STRAGGLER;
-	f->subject = subject_rank(p->rank, key);
-	finding_identify(f, "hub", 0, p->since_ns);
-	f->cause = cause_of(found, key);
-	f->since_ns = p->since_ns;
+	f->subject = subject_rank(first->rank, first->keyed.a);
+	finding_identify(f, "hub", 0, first->since_ns);
+	f->cause = cause_of(found, first->keyed.a);
+	f->since_ns = first->since_ns;
 	f->confidence = 0.9;
-	f->comm = p->comm;
-	finding_add_rank(f, p->rank, key);
-	finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * blame(p));
-	finding_note(f, EVIDENCE_WHAT_IF_PERCENT, 100 * blame(p));
-	finding_note(f, EVIDENCE_GAP_S, p->gap_s);
-	finding_note(f, EVIDENCE_SLOW_OF_LAST_5, count_last(p->slow));
+	f->comm = first->comm;
+	for (const struct slow_proc *p = s->procs.all; p; p = p->keyed.next)
+		if (p->open && host_of(p) == host_of(first))
+			finding_add_rank(f, p->rank, p->keyed.a);
+	finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * first->blame);
+	finding_note(f, EVIDENCE_WHAT_IF_PERCENT, 100 * first->blame);
+	finding_note(f, EVIDENCE_GAP_S, first->gap_s);
+	finding_note(f, EVIDENCE_SLOW_OF_LAST_5, count_last(first->slow, LAST));
 	finding_note_text(f, EVIDENCE_KNOWN_FROM, "durations");
 	return 0;
+}
+
+/* The rank of least number that is slow on its host; NULL: what is found says something of the host's ranks already. */
+static const struct slow_proc *first_of_host(const struct slow_ranks *s, const struct model *m, uint32_t host,
+					     const struct finding_list *found)
+{
+	const struct slow_proc *first = NULL;
+
+	for (const struct slow_proc *p = s->procs.all; p; p = p->keyed.next) {
+		if (!p->open || host_of(p) != host)
+			continue;
+		if (!model_proc(m, p->keyed.a) || finding_list_of(found, FINDING_STRAGGLER, p->keyed.a) ||
+		    finding_list_of(found, FINDING_HANG, p->keyed.a))
+			return NULL;
+		first = !first || p->rank < first->rank ? p : first;
+	}
+	return first;
 }
 
 int slow_ranks_find(struct slow_ranks *s, const struct model *m, struct finding_list *found)
@@ -317,8 +464,7 @@ int slow_ranks_find(struct slow_ranks *s, const struct model *m, struct finding_
 		err = all_judge(s, m->now_ns);
 	}
 	for (const struct slow_proc *p = s->procs.all; p && !err; p = p->keyed.next)
-		if (p->open && model_proc(m, p->keyed.a) && !finding_list_of(found, FINDING_STRAGGLER, p->keyed.a) &&
-		    !finding_list_of(found, FINDING_HANG, p->keyed.a))
-			err = report(p, found);
+		if (p->open && p == first_of_host(s, m, host_of(p), found))
+			err = report(s, p, found);
 	return err;
 }
