@@ -38,7 +38,9 @@ void fault_draw(struct fault *f, enum fault_kind kind, double severity, const st
 
 	*f = (struct fault){ .kind = kind,
 			     .severity = severity,
-			     .rank = has_rank(kind) ? draw_below(d, c->n_ranks) : -1,
+			     .rank = kind == FAULT_LATE ? draw_below(d, c->shape.tp * c->shape.dp)
+				     : has_rank(kind)   ? draw_below(d, c->n_ranks)
+							: -1,
 			     .rank2 = -1,
 			     .op = draw_below(d, passes),
 			     .silent_s = INFINITY,

@@ -20,7 +20,7 @@
 	X(HOST, "host", "a host is gone, with its agent") \
 	X(AGENT, "agent", "an agent is gone, its ranks train on (F20)") \
 	X(SLOW, "slow", "one GPU takes longer (F11)") \
-	X(LATE, "late", "one host begins each step late: no CPU, slow input (F10)") \
+	X(LATE, "late", "a rank of the first stage begins each step late: slow input (F10)") \
 	X(TRAFFIC, "traffic", "a shared link is slow, for a host after the other (F13)") \
 	X(IMBALANCE, "imbalance", "the last stage is a fifth heavier, sequences vary by a tenth (F16)")
 

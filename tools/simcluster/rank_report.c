@@ -18,6 +18,7 @@
 /* Percent, as measured on H200s while a step computes, and while it waits in NCCL (docs/measurements/gpu.md). */
 #define SM_WORKS 91
 #define SM_NCCL 49
+#define SM_RECV 3 /* assumed: two channels of a transfer, an SM each or two, of 132 */
 #define TENSOR_WORKS 57
 #define GPU_SCATTER 0.01
 
@@ -288,7 +289,7 @@ struct step_of_rank {
 };
 
 struct gpu_times { /* seconds of a window */
-	double works_s, nccl_s;
+	double works_s, nccl_s, recv_s;
 };
 
 static double overlap(double begin_s, double end_s, double from_s, double to_s)
@@ -305,7 +306,7 @@ static void gpu_times_add(const struct read_at *r, const struct step_of_rank *s,
 		if (fmax(free_s, s->called[i]) > r->at_s)
 			return;
 		t->works_s += overlap(s->begun[i], s->started[i], from_s, r->at_s);
-		t->nccl_s += overlap(fmax(free_s, s->called[i]), s->begun[i], from_s, r->at_s);
+		t->recv_s += overlap(fmax(free_s, s->called[i]), s->begun[i], from_s, r->at_s);
 		t->nccl_s += overlap(s->started[i], s->ended[i], from_s, r->at_s);
 	}
 }
@@ -333,7 +334,7 @@ static void gpu_sample_put(const struct read_at *r, int rank, double from_s, Clu
 	}
 	to->has_window_ns = to->has_sm_bp = to->has_tensor_bp = 1;
 	to->window_ns = (uint64_t)(window_s * 1e9);
-	to->sm_bp = share_bp(r, SM_WORKS * t.works_s + SM_NCCL * t.nccl_s, window_s);
+	to->sm_bp = share_bp(r, SM_WORKS * t.works_s + SM_NCCL * t.nccl_s + SM_RECV * t.recv_s, window_s);
 	to->tensor_bp = share_bp(r, TENSOR_WORKS * t.works_s, window_s);
 }
 

@@ -12,11 +12,25 @@ def quantile(values, q):
     return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else None
 
 
+def said_s(trial, verdict):
+    """When it said what it has to; None: it did not. Of a rank that spins an observation is the verdict (F3): it may
+    work, and a page comes after the busy limit of 90 s."""
+    if trial["fault"] == "busy" and verdict["kind"] == "observation":
+        return verdict.get("open_s")
+    if verdict["severity"] not in PAGES or verdict["kind"] not in NAMING:
+        return None
+    return verdict.get("warned_s")
+
+
 def pages(trial):
-    """Verdicts that wake somebody and name ranks, the first one first, the surest of a moment first."""
-    found = [v for v in trial["verdicts"] if v["severity"] in PAGES and v["kind"] in NAMING and "warned_s" in v
-             and v["n_ranks"] > 0]
-    return sorted(found, key=lambda v: (v["warned_s"], -v["confidence"]))
+    """Verdicts that name ranks and wake somebody, the first one first, the surest of a moment first."""
+    found = [v for v in trial["verdicts"] if v["n_ranks"] > 0 and said_s(trial, v) is not None]
+    return sorted(found, key=lambda v: (said_s(trial, v), -v["confidence"]))
+
+
+def names(verdict):
+    """Whom it blames: a deadlock lists all who are in it, those with the other order first."""
+    return set(verdict["ranks"][:1] if verdict["class"] == "deadlock" else verdict["ranks"])
 
 
 def culprits(trial):
@@ -43,19 +57,21 @@ def top(trial, n):
     if not named:
         return False
     if n == 1:
-        return set(named[0]["ranks"]) <= culprits(trial) and named[0]["n_ranks"] == len(named[0]["ranks"])
+        first = named[0]
+        whole = first["class"] == "deadlock" or first["n_ranks"] == len(first["ranks"])
+        return names(first) <= culprits(trial) and whole
     return bool(set(ranks_named(trial)[:n]) & culprits(trial))
 
 
 def latency(trial):
     """Seconds from the first peer's wait to the first page that names a culprit; None: there is none."""
-    times = [v["warned_s"] for v in pages(trial) if set(v["ranks"]) & culprits(trial)]
+    times = [said_s(trial, v) for v in pages(trial) if names(v) & culprits(trial)]
     return min(times) if times else None
 
 
 def wrong(trial):
     """Pages, and of them critical ones, that name a rank that is none of the culprits."""
-    bad = [v for v in pages(trial) if not set(v["ranks"]) <= culprits(trial)]
+    bad = [v for v in pages(trial) if not names(v) <= culprits(trial)]
     return len(bad), sum("critical_s" in v for v in bad)
 
 

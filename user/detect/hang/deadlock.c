@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "detect/hang/comm_init.h"
+#include "detect/hang/p2p.h"
 #include "detect/rank/call_site.h"
 #include "detect/hang/report.h"
 #include "detect/phrase.h"
@@ -199,10 +200,18 @@ static int n_below(const uint64_t *sorted, int n, uint64_t v)
 	return from;
 }
 
-/* The operation that the fewest ranks are in, the first one of several, and how many these are. */
+/* Ranks that an operation takes: a transfer two, whatever the size of its communicator. */
+static int awaited_size(const struct wait_cycle *c, const struct awaited *in)
+{
+	return in->space == SPACE_P2P ? 2 : in->comm && in->comm->nranks > 0 ? in->comm->nranks : c->n_ranks;
+}
+
+/* The operation that the fewest of its ranks are in, the first one of several, and how many these are. A rank alone in
+ * a Recv is nothing odd; alone in an operation of a thousand it is. */
 static uint64_t fewest(const struct wait_cycle *c, int *ret_n)
 {
 	uint64_t *sorted = calloc(c->n_ranks, sizeof(*sorted)), best = c->ranks[0].fingerprint;
+	int64_t best_size = 1;
 
 	*ret_n = c->n_ranks + 1;
 	for (int i = 0; sorted && i < c->n_ranks; i++)
@@ -212,10 +221,12 @@ static uint64_t fewest(const struct wait_cycle *c, int *ret_n)
 	for (int i = 0; sorted && i < c->n_ranks; i++) {
 		uint64_t one = c->ranks[i].fingerprint;
 		int n = n_below(sorted, c->n_ranks, one + 1) - n_below(sorted, c->n_ranks, one);
+		int size = awaited_size(c, &c->ranks[i].in);
 
-		if (n >= *ret_n)
+		if (n * best_size >= *ret_n * (int64_t)size)
 			continue;
 		best = one;
+		best_size = size;
 		*ret_n = n;
 	}
 	free(sorted);
