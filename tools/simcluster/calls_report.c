@@ -160,9 +160,9 @@ static void durations_put(const struct read_at *r, int rank, enum sim_comm comm,
 	to->ended = e.n;
 	to->ended_ns = (uint64_t)(e.sum_s * 1e9);
 	to->ended_error_ns = (uint64_t)(e.error_s * 1e9);
-	to->has_recvs_ended = to->has_recvs_ended_ns = 1;
-	to->recvs_ended = e.n_recv;
-	to->recvs_ended_ns = (uint64_t)(e.recv_sum_s * 1e9);
+	to->has_transfers_ended = to->has_transfers_ended_ns = 1;
+	to->transfers_ended = e.n_recv;
+	to->transfers_ended_ns = (uint64_t)(e.recv_sum_s * 1e9);
 }
 
 void calls_numbers_put(const struct read_at *r, int rank, enum sim_comm comm, double since_s, Cluster__Member *to)

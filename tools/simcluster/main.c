@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/simcluster/durations.h"
 #include "tools/simcluster/trial.h"
 
 enum { EXIT_BAD_USAGE = 2, EXIT_FAILED = 4 };
@@ -31,6 +32,7 @@ enum {
 	OPT_LIFE,
 	OPT_RATE,
 	OPT_FAULTS,
+	OPT_DURATIONS,
 };
 
 struct options {
@@ -39,6 +41,7 @@ struct options {
 	struct noise noise;
 	struct trials trials;
 	double warm_s, life_h, rate;
+	const char *durations;
 };
 
 static const struct argp_option options[] = {
@@ -66,6 +69,7 @@ static const struct argp_option options[] = {
 	{ "jobs", 'j', "N", 0, "trials at once (2)", 0 },
 	{ "warm", OPT_WARM, "SEC", 0, "without a fault before (60)", 0 },
 	{ "watch", OPT_WATCH, "SEC", 0, "after the first peer waits (12)", 0 },
+	{ "durations", OPT_DURATIONS, "FILE", 0, "judge these, and simulate nothing", 0 },
 	{ "life", OPT_LIFE, "HOURS", 0, "of ordinary life instead of trials", 0 },
 	{ "seed", 's', "N", 0, "the same seed, the same run (1)", 0 },
 	{ 0 }
@@ -141,6 +145,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 	case 'j': o->trials.jobs = (int)number_of(arg, 1, 256, state); return 0;
 	case OPT_WARM: o->warm_s = number_of(arg, 1, 1e6, state); return 0;
 	case OPT_WATCH: o->trials.watch_s = number_of(arg, 1, 1e6, state); return 0;
+	case OPT_DURATIONS: o->durations = arg; return 0;
 	case OPT_LIFE: o->life_h = number_of(arg, 0.001, 10000, state); return 0;
 	case 's': o->trials.seed = (uint64_t)number_of(arg, 0, 1e15, state); return 0;
 	case ARGP_KEY_ARG: argp_error(state, "%s: no argument is known", arg); return 0;
@@ -164,6 +169,17 @@ static int work(struct options *o)
 	if (err)
 		fprintf(stderr, "sim cluster: %s\n",
 			err == -EPROTO ? "the hub's library refused a message: a mistake of the simulator"
+				       : strerror(-err));
+	return err ? EXIT_FAILED : 0;
+}
+
+static int durations_work(const char *path)
+{
+	int err = durations_judge(path);
+
+	if (err)
+		fprintf(stderr, "sim cluster: %s: %s\n", path,
+			err == -EINVAL ? "a line is not SECOND RANK COMM NRANKS ENDED ENDED_NS ERROR_NS RECVS RECVS_NS"
 				       : strerror(-err));
 	return err ? EXIT_FAILED : 0;
 }
@@ -192,6 +208,8 @@ int main(int argc, char **argv)
 	argp_err_exit_status = EXIT_BAD_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return EXIT_BAD_USAGE;
+	if (o.durations)
+		return durations_work(o.durations);
 	o.shape.dp = o.ranks / (o.shape.tp * o.shape.pp);
 	if (o.shape.dp < 1 || o.shape.dp * o.shape.tp * o.shape.pp != o.ranks || o.ranks % PER_HOST) {
 		fprintf(stderr, "sim cluster: %d ranks are no multiple of tp %d x pp %d, or of 8 a host\n", o.ranks,

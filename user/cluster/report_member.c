@@ -69,14 +69,20 @@ static void signatures_put(Cluster__Member *to, const struct member *mb)
 static void durations_put(Cluster__Member *to, const struct member *mb, uint64_t since_ns)
 {
 	to->has_ended = to->has_ended_ns = to->has_ended_error_ns = since_ns != 0;
+	to->has_transfers_ended = to->has_transfers_ended_ns = since_ns != 0;
 	for (const struct op *op = mb->ops_tail; op && since_ns; op = op->prev) {
-		if (op_space(op) != SEQ_COLL || !op->count || !op->end_ns)
+		if (!op->count || !op->end_ns)
 			continue;
 		if (op->end_ns <= since_ns)
 			return;
-		to->ended++;
-		to->ended_ns += op->end_ns - op->arrive_bound_ns;
-		to->ended_error_ns += op->end_error_ns;
+		if (op_kind_p2p(op->kind)) {
+			to->transfers_ended++;
+			to->transfers_ended_ns += op->end_ns - op->arrive_bound_ns;
+		} else if (op_space(op) == SEQ_COLL) {
+			to->ended++;
+			to->ended_ns += op->end_ns - op->arrive_bound_ns;
+			to->ended_error_ns += op->end_error_ns;
+		}
 	}
 }
 

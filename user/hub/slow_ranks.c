@@ -18,9 +18,10 @@
 #include "base/sorted.h"
 
 #define PARTS 3
-#define PART_LEAST 3            /* seconds of a part, */
-#define PART_MOST 30            /* more where operations are rare */
-#define SECONDS (PARTS * PART_MOST)
+#define PART_LEAST 3            /* sums in a part, of a second each, */
+#define PART_MOST 15            /* more where operations are rare, and then sums of several seconds: */
+#define WIDTH_MOST 64
+#define SUMS (PARTS * PART_MOST)
 #define OPS_LEAST 8             /* of a member, in all parts */
 #define OLD_NS 8000000000ull    /* reports that are older say nothing of now */
 #define WINDOW_NS 3000000000ull /* between two reports, at most */
@@ -33,7 +34,7 @@
 #define STILL_OF_LAST 2  /* of the last five */
 #define LAST 5
 
-struct second { /* one report */
+struct sum { /* of one report, or of all within the width */
 	uint64_t at_ns, n, sum_ns, error_ns, recv_ns, window_ns;
 };
 
@@ -41,13 +42,14 @@ struct slow_member { /* by process and address of the communicator */
 	struct keyed keyed;
 	uint64_t comm, raw_ns;
 	int nranks, rank; /* of the communicator; the process' global one */
-	struct second *seconds; /* [SECONDS], a ring */
-	uint64_t n_seconds;
+	struct sum *sums; /* [SUMS], a ring */
+	uint64_t n_sums;
+	bool growing; /* its newest sum is not whole */
 	struct slow_proc *proc;
 	struct slow_member *next, *next_of_proc; /* of its communicator */
-	/* as last judged: means of an operation; shares of the time that its process was in operations, of all and of
+	/* as last judged: means of an operation, and how many a second; shares of the time that its process was in operations, of all and of
 	 * each part */
-	double mean_s, error_s, in_ops[PARTS + 1];
+	double mean_s, error_s, a_second, in_ops[PARTS + 1];
 };
 
 struct slow_comm { /* by its hash */
@@ -67,15 +69,15 @@ struct slow_proc { /* by its key */
 	bool open, seen;
 };
 
-static void seconds_free(const struct slow_ranks *s)
+static void sums_free(const struct slow_ranks *s)
 {
 	for (struct slow_member *o = s->members.all; o; o = o->keyed.next)
-		free(o->seconds);
+		free(o->sums);
 }
 
 void slow_ranks_free(struct slow_ranks *s)
 {
-	seconds_free(s);
+	sums_free(s);
 	keyed_free(&s->members);
 	keyed_free(&s->comms);
 	keyed_free(&s->procs);
@@ -83,27 +85,72 @@ void slow_ranks_free(struct slow_ranks *s)
 
 /* --- in --- */
 
+static uint64_t width_ns(const struct slow_ranks *s)
+{
+	return (s->width_s ? s->width_s : 1) * 1000000000ull;
+}
+
+static void sum_join(struct sum *to, const struct sum *one)
+{
+	to->at_ns = one->at_ns > to->at_ns ? one->at_ns : to->at_ns;
+	to->n += one->n;
+	to->sum_ns += one->sum_ns;
+	to->error_ns += one->error_ns;
+	to->recv_ns += one->recv_ns;
+	to->window_ns += one->window_ns;
+}
+
+/* Wider ones begin at the same times for all members. */
+static void sum_put(const struct slow_ranks *s, struct slow_member *o, const struct sum *one)
+{
+	struct sum *last = o->n_sums ? &o->sums[(o->n_sums - 1) % SUMS] : NULL;
+
+	if (last && s->width_s > 1 && last->at_ns / width_ns(s) == one->at_ns / width_ns(s))
+		sum_join(last, one);
+	else
+		o->sums[o->n_sums++ % SUMS] = *one;
+}
+
+/* All that is kept, in sums of twice the width. */
+static void sums_widen(struct slow_ranks *s)
+{
+	struct sum old[SUMS];
+
+	if (s->width_s >= WIDTH_MOST)
+		return;
+	s->width_s = s->width_s > 1 ? 2 * s->width_s : 2;
+	for (struct slow_member *o = s->members.all; o; o = o->keyed.next) {
+		uint64_t n = o->n_sums < SUMS ? o->n_sums : SUMS, from = o->n_sums - n;
+
+		for (uint64_t i = 0; i < n; i++)
+			old[i] = o->sums[(from + i) % SUMS];
+		o->n_sums = 0;
+		for (uint64_t i = 0; i < n; i++)
+			sum_put(s, o, &old[i]);
+	}
+}
+
 static int member_take(struct slow_ranks *s, const struct host *h, const Cluster__NodeReport *r,
 		       const Cluster__Process *p, const Cluster__Member *mb)
 {
 	struct slow_member *o = keyed_get(&s->members, proc_key(h->number, p->pid), mb->addr, sizeof(*o));
 	uint64_t window_ns;
 
-	if (o && !o->seconds)
-		o->seconds = calloc(SECONDS, sizeof(*o->seconds));
-	if (!o || !o->seconds)
+	if (o && !o->sums)
+		o->sums = calloc(SUMS, sizeof(*o->sums));
+	if (!o || !o->sums)
 		return -ENOMEM;
 	window_ns = r->now_ns > o->raw_ns ? r->now_ns - o->raw_ns : 0;
 	if (o->comm != mb->hash || window_ns > WINDOW_NS)
-		o->n_seconds = 0;
+		o->n_sums = 0;
 	o->comm = mb->hash;
 	o->nranks = mb->nranks;
 	o->rank = p->rank;
 	o->raw_ns = r->now_ns;
 	if (window_ns <= WINDOW_NS)
-		o->seconds[o->n_seconds++ % SECONDS] =
-			(struct second){ h->at_ns,           mb->ended,          mb->ended_ns,
-					 mb->ended_error_ns, mb->recvs_ended_ns, window_ns };
+		sum_put(s, o,
+			&(struct sum){ h->at_ns, mb->ended, mb->ended_ns, mb->ended_error_ns, mb->transfers_ended_ns,
+				       window_ns });
 	return 0;
 }
 
@@ -126,49 +173,51 @@ int slow_ranks_take(struct slow_ranks *s, const struct host *h, const Cluster__N
 /* --- sums --- */
 
 /* Of the `n` newest but the `from` newest. False: so many are not there. */
-static bool seconds_sum(const struct slow_member *o, uint64_t from, uint64_t n, struct second *ret)
+static bool sums_add(const struct slow_member *o, uint64_t from, uint64_t n, struct sum *ret)
 {
-	*ret = (struct second){ 0 };
-	if (o->n_seconds < from + n || from + n > SECONDS)
+	from += o->growing;
+	*ret = (struct sum){ 0 };
+	if (o->n_sums < from + n || from + n > SUMS)
 		return false;
-	for (uint64_t i = from; i < from + n; i++) {
-		const struct second *one = &o->seconds[(o->n_seconds - 1 - i) % SECONDS];
-
-		ret->n += one->n;
-		ret->sum_ns += one->sum_ns;
-		ret->error_ns += one->error_ns;
-		ret->recv_ns += one->recv_ns;
-		ret->window_ns += one->window_ns;
-	}
+	for (uint64_t i = from; i < from + n; i++)
+		sum_join(ret, &o->sums[(o->n_sums - 1 - i) % SUMS]);
 	return ret->window_ns != 0;
 }
 
 static bool is_of_now(const struct slow_member *o, uint64_t now_ns)
 {
-	return o->n_seconds && o->seconds[(o->n_seconds - 1) % SECONDS].at_ns + OLD_NS >= now_ns;
+	return o->n_sums && o->sums[(o->n_sums - 1) % SUMS].at_ns + OLD_NS >= now_ns;
 }
 
 /* Seconds of a part, for enough operations of this member; 0: too little is known of it. */
 static uint64_t part_wanted(const struct slow_member *o, uint64_t now_ns)
 {
-	struct second all;
+	struct sum all;
 
 	if (!is_of_now(o, now_ns))
 		return 0;
-	for (uint64_t n = PART_LEAST; n <= PART_MOST && seconds_sum(o, 0, PARTS * n, &all); n++)
+	for (uint64_t n = PART_LEAST; n <= PART_MOST && sums_add(o, 0, PARTS * n, &all); n++)
 		if (all.n >= OPS_LEAST)
 			return n;
 	return 0;
 }
 
+/* So many sums are there, and have too few operations. */
+static bool is_too_rare(const struct slow_member *o)
+{
+	struct sum all;
+
+	return o->n_sums > SUMS && sums_add(o, 0, SUMS - 1, &all) && all.n < OPS_LEAST;
+}
+
 /* Share of the time that its process was in operations of any communicator. False: not known of one. */
 static bool in_ops_share(const struct slow_proc *p, uint64_t from, uint64_t n, double *ret)
 {
-	struct second one;
+	struct sum one;
 
 	*ret = 0;
 	for (const struct slow_member *o = p->members; o; o = o->next_of_proc) {
-		if (!seconds_sum(o, from, n, &one))
+		if (!sums_add(o, from, n, &one))
 			return false;
 		*ret += (double)(one.sum_ns + one.recv_ns) / (double)one.window_ns;
 	}
@@ -177,12 +226,13 @@ static bool in_ops_share(const struct slow_proc *p, uint64_t from, uint64_t n, d
 
 static bool member_sum(struct slow_member *o, uint64_t part)
 {
-	struct second all;
+	struct sum all;
 
-	if (!seconds_sum(o, 0, PARTS * part, &all) || !all.n)
+	if (!sums_add(o, 0, PARTS * part, &all) || !all.n)
 		return false;
 	o->mean_s = all.sum_ns * 1e-9 / all.n;
 	o->error_s = all.error_ns * 1e-9 / all.n;
+	o->a_second = all.n / (all.window_ns * 1e-9);
 	for (uint64_t k = 0; k < PARTS; k++)
 		if (!in_ops_share(o->proc, k * part, part, &o->in_ops[k]))
 			return false;
@@ -216,6 +266,8 @@ static int comms_gather(struct slow_ranks *s, uint64_t now_ns)
 		o->proc = keyed_get(&s->procs, o->keyed.a, 0, sizeof(*o->proc));
 		if (!c || !o->proc)
 			return -ENOMEM;
+		o->growing = s->width_s > 1 &&
+			     o->sums[(o->n_sums - 1) % SUMS].at_ns / width_ns(s) == now_ns / width_ns(s);
 		o->next = c->members;
 		c->members = o;
 		c->nranks = o->nranks;
@@ -294,24 +346,24 @@ static double own_more(const struct slow_comm *c, const struct slow_member *who,
 /* Share of the time that `l->who` makes them wait, and did in each part; 0: it does not. */
 static double comm_blame(const struct slow_comm *c, const struct late *l, double *sorted)
 {
-	struct second all;
 	double late, own = own_more(c, l->who, PARTS, sorted);
 
 	for (int k = 0; k < PARTS; k++)
 		if (own_more(c, l->who, k, sorted) < PART_SHARE)
 			return 0;
-	seconds_sum(l->who, 0, l->who->n_seconds < SECONDS ? l->who->n_seconds : SECONDS, &all);
-	late = l->by_s * (double)all.n / ((double)all.window_ns * 1e-9);
+	late = l->by_s * l->who->a_second;
 	return late < own ? late : own;
 }
 
-static int comm_judge(const struct slow_comm *c, uint64_t now_ns)
+/* *ret_judged: enough was known. */
+static int comm_judge(const struct slow_comm *c, uint64_t now_ns, bool *ret_judged)
 {
 	double *sorted, blame;
 	struct late l;
 
 	if (c->n != c->nranks || !comm_sum(c, now_ns)) /* of some nothing is known: any of them may be late */
 		return 0;
+	*ret_judged = true;
 	sorted = malloc((size_t)c->n * sizeof(*sorted));
 	if (!sorted)
 		return -ENOMEM;
@@ -367,9 +419,9 @@ static bool is_fresh(void *entry, const void *arg)
 {
 	struct slow_member *o = entry;
 
-	if (!o->n_seconds || o->seconds[(o->n_seconds - 1) % SECONDS].at_ns + 10 * OLD_NS > *(const uint64_t *)arg)
+	if (!o->n_sums || o->sums[(o->n_sums - 1) % SUMS].at_ns + 10 * OLD_NS > *(const uint64_t *)arg)
 		return true;
-	free(o->seconds);
+	free(o->sums);
 	return false;
 }
 
@@ -385,13 +437,24 @@ static bool has_members(void *entry, const void *arg)
 	return ((const struct slow_comm *)entry)->members != NULL;
 }
 
+static bool any_too_rare(const struct slow_ranks *s)
+{
+	for (const struct slow_member *o = s->members.all; o; o = o->keyed.next)
+		if (o->nranks > 1 && is_too_rare(o))
+			return true;
+	return false;
+}
+
 static int all_judge(struct slow_ranks *s, uint64_t now_ns)
 {
 	int err = comms_gather(s, now_ns);
+	bool judged = false;
 	uint32_t host;
 
 	for (const struct slow_comm *c = s->comms.all; c && !err; c = c->keyed.next)
-		err = comm_judge(c, now_ns);
+		err = comm_judge(c, now_ns, &judged);
+	if (!judged && any_too_rare(s))
+		sums_widen(s);
 	host = host_alone(s);
 	for (struct slow_proc *p = s->procs.all; p; p = p->keyed.next)
 		proc_judge(p, host, now_ns);

@@ -14,6 +14,7 @@
 struct slow_ranks { /* zeroed at first */
 	struct keyed_table members, comms, procs;
 	uint64_t judged_ns;
+	uint64_t width_s; /* of what sums are kept by; doubled where operations are rarer than that can hold; 0 is 1 */
 };
 
 void slow_ranks_free(struct slow_ranks *s);
