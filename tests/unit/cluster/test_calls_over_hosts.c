@@ -162,6 +162,30 @@ static void a_transfer_that_is_called_between_two_reports_is_none(void **state)
 	}
 }
 
+/* Counters name it, too; calls say in which operation, and that it is reached. */
+static void who_does_not_come_is_named_by_calls(void **state)
+{
+	cJSON *o;
+
+	(void)state;
+	all_seen(50);
+	seconds(30, RANKS);
+	all_stop();
+	rank_3_sleeps();
+	for (int r = 0; r < 3; r++) {
+		calls(r, 7, WORLD, entered[3], 0);
+		rank_calls[r].waits_for = 7;
+	}
+	seconds(5, 0);
+	o = first_hang();
+	assert_string_equal(text_of(o, "class"), "missing_enter");
+	assert_string_equal(text_of(o, "op"), "AllReduce");
+	assert_int_equal(first_rank(o), 3);
+	assert_int_equal(cJSON_GetObjectItem(cJSON_GetObjectItem(o, "evidence"), "n_waiting")->valueint, 3);
+	cJSON_Delete(o);
+	assert_no_more(1);
+}
+
 static void arguments_that_differ_over_hosts(void **state)
 {
 	uint64_t n;
@@ -225,6 +249,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(an_order_of_two_communicators_is_a_deadlock),
+		CASE(who_does_not_come_is_named_by_calls),
 		CASE(a_recv_without_its_send),
 		CASE(a_transfer_that_is_called_between_two_reports_is_none),
 		CASE(arguments_that_differ_over_hosts),

@@ -192,6 +192,20 @@ static void a_part_of_the_job_that_has_more_to_do_is_no_rank(void **state)
 	assert_int_equal(found.n, 0);
 }
 
+/* Rank 5 has one long operation more to do now and then. */
+static void one_pause_is_no_habit(void **state)
+{
+	(void)state;
+	seconds(10);
+	took_ms[5][0] = 1; /* 180 ms of a second, a fiftieth of nine */
+	seconds(1);
+	took_ms[5][0] = 10;
+	for (int i = 0; i < 12; i++) {
+		seconds(1);
+		assert_int_equal(found.n, 0);
+	}
+}
+
 static void what_is_within_the_error_is_not_known(void **state)
 {
 	(void)state;
@@ -232,6 +246,7 @@ int main(void)
 		CASE(who_waited_for_another_is_not_the_one),
 		CASE(some_seconds_are_no_habit),
 		CASE(a_part_of_the_job_that_has_more_to_do_is_no_rank),
+		CASE(one_pause_is_no_habit),
 		CASE(what_is_within_the_error_is_not_known),
 		CASE(without_one_of_them_none_is_named),
 		CASE(three_percent_are_not_worth_a_name),
