@@ -32,6 +32,7 @@ ALLOWED = {
     "user/job": ["user/base"],
     "user/model": ["user", "user/base", "user/job"],
     "user/model/network": ["user", "user/base", "user/model"],
+    "user/model/reported": ["user", "user/base", "user/model"],
     "user/model/snapshot": ["schemas", "user", "user/base", "user/model"],
     "user/detect": DETECT,
     "user/detect/rank": DETECT,

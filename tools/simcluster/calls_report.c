@@ -128,8 +128,13 @@ static void ends_add(struct ends *e, const struct read_at *r, const struct step_
 
 static struct step_times this_step(const struct cluster *c, int rank)
 {
-	return (struct step_times){ c,        c->step, c->begin_s, rank_times(c->now.called, c, rank), rank_times(c->now.ended, c, rank),
-				    c->now.ended, rank };
+	return (struct step_times){ c,
+				    c->step,
+				    c->begin_s,
+				    rank_times(c->now.called, c, rank),
+				    rank_times(c->now.ended, c, rank),
+				    c->now.ended,
+				    rank };
 }
 
 /* Nothing of it was before its first call. */

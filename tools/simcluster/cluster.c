@@ -102,8 +102,8 @@ static bool arrays_make(struct cluster *c)
 	c->transfer = calloc(c->n_ranks, sizeof(double));
 	c->last = calloc(c->n_ranks, sizeof(double));
 	c->factor = calloc(c->n_ranks, sizeof(double));
-	return c->ranks && c->program && step_is_whole(&c->now) && step_is_whole(&c->before) && c->transfer && c->last &&
-	       c->factor;
+	return c->ranks && c->program && step_is_whole(&c->now) && step_is_whole(&c->before) && c->transfer &&
+	       c->last && c->factor;
 }
 
 int cluster_init(struct cluster *c, const struct shape *s, unsigned long seed)

@@ -62,7 +62,7 @@ struct sim_op {
 	bool forward;
 };
 
-struct step_arrays {             /* [rank][n_ops] of one step; INFINITY: never */
+struct step_arrays { /* [rank][n_ops] of one step; INFINITY: never */
 	double *called, *ended;
 	double *begun, *started; /* its work on the GPU before the operation; then the GPU is ready for it */
 };
@@ -71,11 +71,11 @@ struct cluster {
 	struct shape shape;
 	int n_ranks, n_hosts, n_ops; /* operations of a rank in a step */
 	struct sim_rank *ranks;
-	struct sim_op *program; /* [pp][n_ops] */
+	struct sim_op *program;         /* [pp][n_ops] */
 	struct step_arrays now, before; /* this step, the one before */
-	double *transfer;       /* [rank]: factor of the time that its operations take in SIM_DP; 1 */
-	double begin_s, end_s;  /* of this step; end INFINITY: it hangs */
-	double work_factor;     /* of this step: an evaluation takes longer */
+	double *transfer;               /* [rank]: factor of the time that its operations take in SIM_DP; 1 */
+	double begin_s, end_s;          /* of this step; end INFINITY: it hangs */
+	double work_factor;             /* of this step: an evaluation takes longer */
 	unsigned long step;
 	int queue;             /* the host is so many operations ahead at the most */
 	double *last, *factor; /* scratch, by communicator */

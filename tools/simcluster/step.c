@@ -135,7 +135,8 @@ static void wide_run(struct cluster *c, const struct wide *w)
 	for (int r = 0; r < c->n_ranks; r++) {
 		int g = comm_number(c, r, w->comm);
 
-		rank_times(c->now.ended, c, r)[w->i] = c->last[g] + w->transfer * (w->comm == SIM_DP ? c->factor[g] : 1);
+		rank_times(c->now.ended, c, r)[w->i] =
+			c->last[g] + w->transfer * (w->comm == SIM_DP ? c->factor[g] : 1);
 	}
 }
 

@@ -83,7 +83,8 @@ def lines_write(f, table, ends, workers, n_replicas, error_s):
             ends_of = COLLECTIVES if w[0] in (0, max(workers)[0]) else COLLECTIVES[:-1]
             for comm, size in sorted({comm_of(n, w, len(workers), n_replicas) for n in ends_of}):
                 n, s, r, rs = table[second].get((w, comm, size), (0, 0, 0, 0))
-                f.write(f"{second} {i} {comm:x} {size} {n} {int(s * 1e9)} {int(n * error_s * 1e9)} {r} {int(rs * 1e9)}\n")
+                f.write(f"{second} {i} {comm:x} {size} {n} {int(s * 1e9)} {int(n * error_s * 1e9)} {r} "
+                        f"{int(rs * 1e9)}\n")
 
 
 def judge(program, steps, error_s):

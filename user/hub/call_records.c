@@ -79,7 +79,8 @@ static bool sees_calls(const Cluster__Process *p)
 
 int calls_feed(bool *fed, const struct feed_to *to, const Cluster__Process *p)
 {
-	const struct reported_call begin = { .what = REPORTED_BEGIN, .peer = -1 }, end = { .what = REPORTED_END, .peer = -1 };
+	const struct reported_call begin = { .what = REPORTED_BEGIN, .peer = -1 },
+				   end = { .what = REPORTED_END, .peer = -1 };
 	bool now = sees_calls(p);
 	int err = now || *fed ? record_feed(to, p->pid, 0, &begin) : 0;
 

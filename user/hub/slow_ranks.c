@@ -6,8 +6,8 @@
  * seconds: own time is what is in no operation, and a rank is to blame for what its own time is more than its peers'.
  *
  * A pause is no habit: the sums are cut in three, and it is slow in each. Where several came late together (a stage of
- * a pipeline that has more to do, in the communicator of all), it is how the job is built, and no rank is named; but for
- * the ranks of one host, which are late together where that host is slow.
+ * a pipeline that has more to do, in the communicator of all), it is how the job is built, and no rank is named; but
+ * for the ranks of one host, which are late together where that host is slow.
  */
 #include "hub/slow_ranks.h"
 
@@ -18,8 +18,8 @@
 #include "base/sorted.h"
 
 #define PARTS 3
-#define PART_LEAST 3            /* sums in a part, of a second each, */
-#define PART_MOST 15            /* more where operations are rare, and then sums of several seconds: */
+#define PART_LEAST 3 /* sums in a part, of a second each, */
+#define PART_MOST 15 /* more where operations are rare, and then sums of several seconds: */
 #define WIDTH_MOST 64
 #define SUMS (PARTS * PART_MOST)
 #define OPS_LEAST 8             /* of a member, in all parts */
@@ -47,8 +47,8 @@ struct slow_member { /* by process and address of the communicator */
 	bool growing; /* its newest sum is not whole */
 	struct slow_proc *proc;
 	struct slow_member *next, *next_of_proc; /* of its communicator */
-	/* as last judged: means of an operation, and how many a second; shares of the time that its process was in operations, of all and of
-	 * each part */
+	/* as last judged: means of an operation, and how many a second; shares of the time that its process was in
+	 * operations, of all and of each part */
 	double mean_s, error_s, a_second, in_ops[PARTS + 1];
 };
 
@@ -61,8 +61,8 @@ struct slow_comm { /* by its hash */
 struct slow_proc { /* by its key */
 	struct keyed keyed;
 	struct slow_member *members;
-	double blame;       /* share of the time, of the communicator where it is most */
-	double gap_s;       /* an operation there: others wait for it so long */
+	double blame; /* share of the time, of the communicator where it is most */
+	double gap_s; /* an operation there: others wait for it so long */
 	uint64_t comm, since_ns;
 	int rank;
 	unsigned int slow; /* a bit for each of the last judgements, the newest lowest */
@@ -266,8 +266,8 @@ static int comms_gather(struct slow_ranks *s, uint64_t now_ns)
 		o->proc = keyed_get(&s->procs, o->keyed.a, 0, sizeof(*o->proc));
 		if (!c || !o->proc)
 			return -ENOMEM;
-		o->growing = s->width_s > 1 &&
-			     o->sums[(o->n_sums - 1) % SUMS].at_ns / width_ns(s) == now_ns / width_ns(s);
+		o->growing =
+			s->width_s > 1 && o->sums[(o->n_sums - 1) % SUMS].at_ns / width_ns(s) == now_ns / width_ns(s);
 		o->next = c->members;
 		c->members = o;
 		c->nranks = o->nranks;
@@ -390,7 +390,8 @@ static uint32_t host_of(const struct slow_proc *p)
 	return (uint32_t)(p->keyed.a >> 32);
 }
 
-/* The host to blame: the most, and no other nearly as much, as where a replica of the job has longer sequences. 0: none. */
+/* The host to blame: the most, and no other nearly as much, as where a replica of the job has longer sequences. 0:
+ * none. */
 static uint32_t host_alone(const struct slow_ranks *s)
 {
 	const struct slow_proc *most = NULL;

@@ -96,7 +96,8 @@ static void an_order_of_two_communicators_is_a_deadlock(void **state)
 	assert_string_equal(text_of(o, "class"), "deadlock");
 	assert_string_equal(text_of(o, "cause"), "order");
 	assert_string_equal(text_of(cJSON_GetObjectItem(o, "evidence"), "other_order_ranks"), "3");
-	assert_string_equal(text_of(cJSON_GetObjectItem(o, "evidence"), "comms"), "0x00000000000000a0,0x00000000000000b0");
+	assert_string_equal(text_of(cJSON_GetObjectItem(o, "evidence"), "comms"),
+			    "0x00000000000000a0,0x00000000000000b0");
 	cJSON_Delete(o);
 	assert_no_more(1);
 }

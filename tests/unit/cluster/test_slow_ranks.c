@@ -192,12 +192,12 @@ static void a_part_of_the_job_that_has_more_to_do_is_no_rank(void **state)
 	assert_int_equal(found.n, 0);
 }
 
-/* Rank 5 has one long operation more to do now and then. */
+/* It is late by 180 ms, once: a fiftieth of nine seconds. */
 static void one_pause_is_no_habit(void **state)
 {
 	(void)state;
 	seconds(10);
-	took_ms[5][0] = 1; /* 180 ms of a second, a fiftieth of nine */
+	took_ms[5][0] = 1;
 	seconds(1);
 	took_ms[5][0] = 10;
 	for (int i = 0; i < 12; i++) {

@@ -30,8 +30,8 @@ struct reported_call {
 	uint8_t passed; /* NUMBER of a Send or Recv: by its iteration its rank has gone on past the next one */
 	uint8_t reserved[2];
 };
-struct record_reported_call {     /* ts: as of then */
-	struct wire_hdr hdr; /* tgid, tid */
+struct record_reported_call { /* ts: as of then */
+	struct wire_hdr hdr;  /* tgid, tid */
 	struct reported_call body;
 };
 _Static_assert(sizeof(struct record_reported_call) == 96, "record_reported_call");
