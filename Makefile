@@ -135,10 +135,11 @@ $(O)/release/ranktrace: $(RELEASE_OBJ)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
 
-# Replay alone: the link fails if what decodes, models, detects or shows needs libbpf or libelf (tests/replay).
+# Replay alone: the link fails if what decodes, models, detects or shows needs libbpf or libelf (tests/replay). It merges
+# what agents of several hosts report (protobuf-c).
 $(O)/ranktrace-replay: $(O)/obj/tests/replay/replay_main.o $(O)/libranktrace.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -pthread -ldeflate -lcjson -lseccomp -lcap -lm -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -pthread -ldeflate -lcjson -lseccomp -lcap -lprotobuf-c -lm -o $@
 
 define unit_program
 $(O)/tests/$(notdir $(1:.c=)): $(O)/obj/$(1:.c=.o) $(O)/libtests.a $(O)/libranktrace.a

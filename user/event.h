@@ -337,8 +337,8 @@ struct event {
 			uint64_t begin_ns;                     /* with tid the key of the wait */
 			const char *kernel_stack, *user_stack; /* frames, newline-separated, innermost first; "" none */
 			const char *wchan, *syscall, *file;    /* "" unknown */
-			const char *mount; /* "/data (nfs4 filer:/export, 0:52)", of that file; "" unknown */
-			bool mmap_lock_held;                   /* a read that takes the target's mmap_lock timed out */
+			const char *mount;   /* "/data (nfs4 filer:/export, 0:52)", of that file; "" unknown */
+			bool mmap_lock_held; /* a read that takes the target's mmap_lock timed out */
 		} blocked;
 		struct {
 			const char *name, *track;

@@ -135,8 +135,8 @@ def doctored(trials=10):
     status, out = None, ""
     for i in range(trials):
         bad = draw.randrange(N)
-        p = subprocess.run([RANKTRACE, "stress", "nccl", *library, *ONE_CASE, "--force"], capture_output=True, text=True,
-                           timeout=120, env=dict(os.environ, DOCTORED_GPU=str(bad)))
+        p = subprocess.run([RANKTRACE, "stress", "nccl", *library, *ONE_CASE, "--force"], capture_output=True,
+                           text=True, timeout=120, env=dict(os.environ, DOCTORED_GPU=str(bad)))
         status, out = p.returncode, p.stdout
         gpus = {f["subject"].get("gpu") for f in lines(out, "fault")}
         right += status == 1 and (gpus == {bad} or N == 2 and gpus <= {bad, None})

@@ -8,7 +8,7 @@
 
 #include "cluster/report_part.h"
 
-#define OPEN_OF_MEMBER 4 /* the oldest: in what lies further back nobody waits for it yet */
+#define OPEN_OF_MEMBER 4 /* the oldest: for what lies further back no rank waits yet */
 #define OPEN_SCANNED 64
 
 struct chosen {

@@ -24,7 +24,7 @@ struct fed_proc { /* by host and pid */
 	uint64_t identity;     /* hash; 0: not fed */
 	uint64_t round_raw_ns; /* the newest read of its communicators that was fed */
 	uint64_t nth;          /* report of the host that listed it */
-	bool dead, calls; /* calls: of its newest report */
+	bool dead, calls;      /* calls: of its newest report */
 };
 
 struct fed_node {

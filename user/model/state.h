@@ -147,11 +147,11 @@ struct proc_own {
 	struct proc_own *next_same_rank;
 	struct job_scope *scope; /* NULL: nothing is known of it */
 	bool hashed;
-	bool warm;           /* its first steps are over: some communicator of it was warm */
-	bool unprobed;       /* its probes were taken away, by its tier or all by the budget: what one still shows is of
-				before */
+	bool warm;     /* its first steps are over: some communicator of it was warm */
+	bool unprobed; /* its probes were taken away, by its tier or all by the budget: what one still shows is of
+			  before */
 	uint64_t reported_ns; /* its host last said what it has called; 0 never */
-	bool needed, reaped; /* while sweeping: leader of a living process; to be freed */
+	bool needed, reaped;  /* while sweeping: leader of a living process; to be freed */
 	struct task_own *tasks;
 	struct member_own *members;
 	struct stream *streams;
@@ -332,7 +332,7 @@ struct item *item_push(struct stream *s, uint32_t tid, uint64_t ns);
 struct cuda_event *cuda_event_renew(struct proc_own *p, uint64_t handle); /* the newest last; NULL without memory */
 int stream_queue(struct stream *s, struct op *op);                        /* enqueue_ns set */
 int stream_apply(struct model *m, const struct event *e);                 /* SYNC_* CUDA_EVENT* STREAM_QUERY ELAPSED */
-void stream_take_out(struct op *op); /* it is queued nowhere any more */
+void stream_take_out(struct op *op);                                      /* it is queued nowhere any more */
 void streams_free(struct proc_own *p);
 
 /* counter.c */

@@ -18,14 +18,14 @@ struct traced {
 	uint64_t attached_key; /* libraries and groups when all probes were in place; 0: some were not */
 	bool known;            /* RECORD_PROC was emitted */
 	bool dead;
-	bool refused;     /* no room for it: it is not traced */
-	bool has_comm;    /* has or had communicators */
-	bool waits;       /* its probes do: until then it is watched from outside */
-	int attach_error; /* last error, logged once */
+	bool refused;           /* no room for it: it is not traced */
+	bool has_comm;          /* has or had communicators */
+	bool waits;             /* its probes do: until then it is watched from outside */
+	int attach_error;       /* last error, logged once */
 	uint64_t late_since_ns; /* what reads it gives no answer; 0: it does */
-	enum tier tier;   /* the session's tier, or above it while escalated */
-	uint32_t shed;    /* groups of probes that the budget took, one bit each */
-	uint32_t held;    /* groups that wait for their admission (budget_rules.h) */
+	enum tier tier;         /* the session's tier, or above it while escalated */
+	uint32_t shed;          /* groups of probes that the budget took, one bit each */
+	uint32_t held;          /* groups that wait for their admission (budget_rules.h) */
 	struct target_threads *threads;
 	UT_hash_handle hh;
 };

@@ -43,7 +43,7 @@ bool lane_hear(struct fleet *f, int port, enum traffic_role role, enum wire_type
 
 	while (!p->lost && err == -ETIMEDOUT && clock_monotonic_ns() < end_ns) {
 		err = wire_receive(p->fds[role], &type, any, clock_monotonic_ns() + SLICE_NS);
-		/* of a case that ends as its other end is lost, answers that nobody waits for are on the way */
+		/* of a case that ends as its other end is lost, answers that are not waited for are on the way */
 		if (!err && wanted == WIRE_CLOSED && type != wanted)
 			err = -ETIMEDOUT;
 		f->stopped |= run_signal != 0;

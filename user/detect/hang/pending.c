@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pending.c - see pending.h. The first part asks one rank, in O(members of its communicators). The second finds the
- * lagging ranks of all: one pass over each communicator, level by level from the member furthest behind, which ends at
- * the first level that is within its limit. A healthy job costs O(members).
+ * pending.c - see pending.h. The first part asks one rank, in O(members of its communicators). The second finds all
+ * lagging ranks: one pass over each communicator from the member furthest behind to the first within its limit.
  */
 #include "detect/hang/pending.h"
 
@@ -65,8 +64,6 @@ static bool member_waits_at(const struct member *o, int space, uint64_t seq)
 
 static bool coll_pending(const struct model *m, const struct member *mb, int space, struct pending *pend)
 {
-	const struct op *op;
-
 	*pend = (struct pending){ .member = mb,
 				  .space = space,
 				  .peer = -1,
@@ -75,12 +72,13 @@ static bool coll_pending(const struct model *m, const struct member *mb, int spa
 	if (!member_comparable(mb, space) || pend->seq >= mb->comm->highest_seq[space])
 		return false;
 	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
-		if (!member_waits_at(o, space, pend->seq))
-			continue;
-		op = member_op(o, space, pend->seq);
-		if (space == SEQ_COLL && (!op || op->end_ns))
-			counters_waiter_add(pend, o);
-		waiter_add(pend, op); /* the wait counts from the first whose call was seen */
+		const struct op *op = member_op(o, space, pend->seq);
+
+		if (member_waits_at(o, space, pend->seq)) {
+			if (space == SEQ_COLL && (!op || op->end_ns))
+				counters_waiter_add(pend, o);
+			waiter_add(pend, op); /* the wait counts from the first whose call was seen */
+		}
 	}
 	counters_name(pend);
 	return pend->n_waiting > 0;
@@ -384,26 +382,24 @@ static void space_lagging(const struct lagging *s, const struct comm *c, int spa
 static void p2p_lagging(const struct lagging *s, const struct member *mb)
 {
 	const struct op *op = mb->gone || mb->proc->dead || !mb->n_p2p ? NULL : mb->first_open;
-	const struct member *peer;
 
 	for (int n = 0; op && n < OPEN_SCANNED; op = op->next, n++) {
-		if (!op_kind_p2p(op->kind) || s->m->now_ns <= op->enqueue_ns + sooner_ns(s, s->m->hang_floor_ns) ||
-		    !p2p_unanswered(s->m, op))
-			continue;
-		peer = member_peer(mb, op->peer);
-		if (waited_for_ns(s->m, peer, op->enqueue_ns) > sooner_ns(s, member_limit_ns(s->m, peer)))
+		const struct member *peer = op_kind_p2p(op->kind) ? member_peer(mb, op->peer) : NULL;
+
+		if (peer && s->m->now_ns > op->enqueue_ns + sooner_ns(s, s->m->hang_floor_ns) &&
+		    p2p_unanswered(s->m, op) &&
+		    waited_for_ns(s->m, peer, op->enqueue_ns) > sooner_ns(s, member_limit_ns(s->m, peer)))
 			s->each(s->arg, peer->proc);
 	}
 }
 
 static void init_lagging(const struct lagging *s, const struct comm_init *b)
 {
-	struct rank_ref missing[INIT_MISSING_MAX];
-	int n = comm_init_missing(s->m, b, missing, NULL);
+	struct rank_ref r[INIT_MISSING_MAX];
 
-	for (int i = 0; i < n; i++)
-		if (s->m->now_ns > comm_init_since_ns(b) + sooner_ns(s, comm_init_limit_ns(s->m, missing[i].proc)))
-			s->each(s->arg, missing[i].proc);
+	for (int i = 0, n = comm_init_missing(s->m, b, r, NULL); i < n; i++)
+		if (s->m->now_ns > comm_init_since_ns(b) + sooner_ns(s, comm_init_limit_ns(s->m, r[i].proc)))
+			s->each(s->arg, r[i].proc);
 }
 
 void ranks_lagging_each(const struct model *m, uint64_t ahead_ns, void (*each)(void *arg, const struct proc *p),

@@ -141,10 +141,8 @@ static void wait_emit(struct snapshot_writer *r, const struct task *t)
 static void task_emit(struct snapshot_writer *r, const struct task *t)
 {
 	struct event name = { .kind = EV_THREAD, .tgid = t->tgid, .tid = t->tid, .ts_ns = r->m->now_ns };
-	const char *texts[] = {
-		t->name, t->preempted_by, t->kernel_stack, t->user_stack, t->wchan, t->syscall, t->file,
-		t->mount
-	};
+	const char *texts[] = { t->name,  t->preempted_by, t->kernel_stack, t->user_stack,
+				t->wchan, t->syscall,      t->file,         t->mount };
 	struct snapshot_task b = {
 		.since_ns = t->since_ns,
 		.seen_ns = t->seen_ns,
