@@ -135,8 +135,8 @@ $(O)/release/ranktrace: $(RELEASE_OBJ)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
 
-# Replay alone: the link fails if what decodes, models, detects or shows needs libbpf or libelf (tests/replay). It merges
-# what agents of several hosts report (protobuf-c).
+# Replay alone: the link fails if what decodes, models, detects or shows needs libbpf or libelf (tests/replay). What
+# agents of several hosts report is merged, too (protobuf-c).
 $(O)/ranktrace-replay: $(O)/obj/tests/replay/replay_main.o $(O)/libranktrace.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -pthread -ldeflate -lcjson -lseccomp -lcap -lprotobuf-c -lm -o $@
