@@ -186,8 +186,9 @@ static uint64_t next_sample_ns(const struct autopsy *a, uint64_t last_ns)
 	return last_ns + a->cfg->interval_ns > now_ns ? last_ns + a->cfg->interval_ns : now_ns;
 }
 
-/* Reads the stacks between the first two samples. Ends with a finding or with proof of life; otherwise a long step is
- * possible, so it samples until the timeout. */
+/* Reads the stacks between the first two samples. Ends with a warning or with proof of life; otherwise a long step is
+ * possible, so it samples until the timeout: what is only noted (a rank that waits for its GPU) may turn out to be a
+ * kernel that does not end. */
 static int samples_take(struct autopsy *a)
 {
 	uint64_t at_ns = a->first_ns;
@@ -205,7 +206,7 @@ static int samples_take(struct autopsy *a)
 		if (!err)
 			err = tick(a);
 		enough = (autopsy_moved(pipeline_model(a->pipeline)) && !suspected(a)) ||
-			 incidents_opened(pipeline_incidents(a->pipeline)) || !a->procs.n_comms ||
+			 incidents_worst(pipeline_incidents(a->pipeline)) >= SEVERITY_WARNING || !a->procs.n_comms ||
 			 clock_monotonic_ns() - a->first_ns >= a->cfg->timeout_ns;
 	}
 	return err;

@@ -126,12 +126,15 @@ static CUresult copy_launch(const struct copy *copy, CUstream stream, uint64_t d
 	return res;
 }
 
+/* Without peer access the copy goes through memory of the host, and the call waits for what the stream does before. */
 SIM_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
 				      size_t size_bytes, CUstream stream)
 {
 	const struct copy copy = { (void *)(uintptr_t)to, (const void *)(uintptr_t)from, size_bytes,
 				   from_context->device, to_context->device };
 
+	if (!enabled[copy.from_device][copy.to_device])
+		cuStreamSynchronize(stream);
 	return copy_launch(&copy, stream, link_ns(copy.from_device, copy.to_device, size_bytes));
 }
 

@@ -135,14 +135,24 @@ static int chase_enqueue(struct p2p *p, const struct flow *f)
 	return gpu_launch(gpu_here(p, f->from), KERNEL_CHASE, 1, 1, 1, params);
 }
 
+/* Nothing begins before all is enqueued. Not where a copy goes through memory of the host: the driver moves it, and the
+ * call itself would wait for the kernel that holds the stream. */
+static int stream_hold(struct p2p *p, const struct flow *f)
+{
+	uint64_t flag = (uintptr_t)p->flag, hold_ns = HOLD_NS;
+	void *params[] = { &flag, &hold_ns };
+
+	if (f->how == LINK_OFF || !p->links[f->from][f->to].direct)
+		return 0;
+	return gpu_launch(gpu_here(p, f->from), KERNEL_SPIN, 1, 1, 1, params);
+}
+
 static int flow_enqueue(struct p2p *p, const struct flow *f)
 {
 	struct stress_gpu *gpu = gpu_here(p, f->from);
 	const struct cuda *cuda = &p->run->cuda;
 	struct p2p_gpu *g = &p->gpus[f->from];
-	uint64_t flag = (uintptr_t)p->flag, hold_ns = HOLD_NS;
-	void *params[] = { &flag, &hold_ns };
-	int err = gpu_launch(gpu, KERNEL_SPIN, 1, 1, 1, params);
+	int err = stream_hold(p, f);
 
 	err = err ? err : gpu_try(gpu, cuda->event_record(g->events[0], gpu->stream), "an event");
 	if (!err)

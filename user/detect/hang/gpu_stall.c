@@ -291,11 +291,13 @@ void gpu_stall_explain(struct finding *f, const struct model *m, const struct pr
 {
 	struct gpu_odd o = gpu_odd_find(m, p->job, f->since_ns);
 
-	if (f->class != HANG_MISSING_ENTER || o.proc != p)
+	if ((f->class != HANG_MISSING_ENTER && f->class != HANG_UNKNOWN) || o.proc != p)
 		return;
 	if (gpu_is_reason(&o)) {
+		f->warning_after_ns = f->class == HANG_UNKNOWN ? 0 : f->warning_after_ns; /* it is no guess any more */
 		f->class = HANG_INSIDE_GPU;
 		f->cause = gpu_odd_cause(&o);
+		f->confidence = fmax(f->confidence, o.confidence);
 	}
 	gpu_odd_note(f, found, m, &o, p->job, f->since_ns);
 }
