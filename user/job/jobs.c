@@ -33,6 +33,7 @@ struct name_row { /* a name as one user's processes say it */
 	char *key;
 	uint32_t user; /* 0: unknown, or in a container */
 	uint64_t serial;
+	bool placed; /* of some process of it the place is known */
 	struct job_own *jobs, *newest;
 	UT_hash_handle hh;
 };
@@ -131,6 +132,12 @@ static size_t key_text(const char *name, const struct job_place *at, char to[KEY
 	return n < KEY_MAX ? n : KEY_MAX - 1;
 }
 
+static bool place_known(const struct scope *s)
+{
+	/* lint: job_place_text() gives a text */
+	return s->s.place.netns || *job_place_text(s->s.place.container) || *job_place_text(s->s.place.cgroup);
+}
+
 static struct scope *scope_new(struct jobs *j, const char *name, const struct job_place *at, const char *key)
 {
 	struct name_row *row = name_get(j, name, user_of(at));
@@ -148,6 +155,7 @@ static struct scope *scope_new(struct jobs *j, const char *name, const struct jo
 	}
 	s->s = (struct job_scope){ .job = &job->j, .name = row->name, .place = *at };
 	s->row = row;
+	row->placed |= place_known(s);
 	s->serial = ++j->n_scopes;
 	s->joined = s;
 	*j->tail = s;
@@ -186,10 +194,14 @@ void jobs_begin(struct jobs *j)
 	}
 }
 
+/* A process whose place could not be read, where that of others could, is gone already: an assembler that a rank's
+ * compiler started has its rank in its environment, and is no second one. */
 int jobs_rank(struct jobs *j, struct job_scope *pub, int rank, int world)
 {
 	struct scope *s = (struct scope *)pub;
 
+	if (s->row->placed && !place_known(s))
+		rank = -1;
 	if (j->n_living == j->cap_living) {
 		size_t cap = 2 * j->cap_living;
 		struct living *grown = realloc(j->living, cap * sizeof(*grown));
@@ -317,12 +329,6 @@ static void worlds_join(struct jobs *j)
 			n++;
 		join_disjoint(l, n);
 	}
-}
-
-static bool place_known(const struct scope *s)
-{
-	/* lint: job_place_text() gives a text */
-	return s->s.place.netns || *job_place_text(s->s.place.container) || *job_place_text(s->s.place.cgroup);
 }
 
 /* Processes of one name. Those without a rank belong to the only job of their name; where nothing says their place (an

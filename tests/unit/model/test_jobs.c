@@ -116,6 +116,28 @@ static void pods_that_start_apart(void **state)
 	assert_true(a->job == job && b->job != job); /* rivals once: a death makes them no friends */
 }
 
+/* gcc's assembler, with its rank's environment, ended before anybody could look where it lives. */
+static void a_short_process_is_no_second_rank(void **state)
+{
+	struct job_scope *a = scope(NAME, 0, 11, "a"), *gone = scope(NAME, 0, 0, NULL);
+	const struct job_id *job;
+
+	(void)state;
+	for (int r = 0; r < 4; r++)
+		lives(a, r, r, 4);
+	settle();
+	job = a->job;
+	lives(gone, 3, 3, 4);
+	settle();
+	assert_true(a->job == job);
+	assert_string_equal(a->job->shown, NAME);
+	dies(gone, -1);
+	lives(a, 0, 0, 4);
+	settle();
+	assert_true(a->job == job);
+	assert_string_equal(a->job->shown, NAME);
+}
+
 static void jobs_of_two_sizes(void **state)
 {
 	struct job_scope *a = scope(NAME, 0, 11, "a"), *b = scope(NAME, 0, 12, "b");
@@ -496,6 +518,7 @@ int main(void)
 		TEST(pods_that_start_apart),
 		TEST(one_rank_in_two_places),
 		TEST(without_a_rank_beside_two_jobs),
+		TEST(a_short_process_is_no_second_rank),
 		TEST(jobs_of_two_sizes),
 		TEST(a_container_for_each_rank),
 		TEST(containers_of_two_jobs),
