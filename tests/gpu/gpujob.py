@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An unmodified PyTorch job under torchrun, what it logged, and sessions of ranktrace on it."""
 import glob
+import itertools
 import json
 import os
 import socket
@@ -64,15 +65,26 @@ def kill_ranks():
     subprocess.run(["pkill", "-9", "-f", f"{TRAIN} --prefix={OUT}/"])
 
 
+PORTS = itertools.count(20000)  # below those that the kernel gives to whoever connects
+
+
+def port_free():
+    for port in PORTS:
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+
+
 class Ranks:
     """A process a rank, each in a session of its own, by nobody who would end the others when one is gone."""
 
     def __init__(self, tag, script, *args, n=GPUS):
         for f in glob.glob(f"{OUT}/{tag}.*"):
             os.unlink(f)
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
+        port = port_free()
         self.tag, self.n, self.name = tag, n, f"127.0.0.1:{port}"
         self.log = open(f"{OUT}/{tag}.job", "w", encoding="utf-8")
         self.ranks = [self.rank(script, port, r, args) for r in range(n)]
