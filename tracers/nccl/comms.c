@@ -74,7 +74,7 @@ struct scanned { /* one process */
 	uint64_t scan_due_ns, scan_took_ns;
 	uint64_t found;     /* by the last scan: sum of places and hashes */
 	unsigned int again; /* so many times what a scan took, at a sign of change */
-	bool scanned, changed;
+	bool changed;
 	struct scan *scan; /* under way; NULL: none */
 	UT_hash_handle hh;
 };
@@ -300,7 +300,6 @@ static int scan_end(struct comms *c, struct scanned *p, int err)
 		err = found_take(c, p);
 	if (!err) {
 		again_set(p);
-		p->scanned = true;
 		p->n_gone = 0;
 		p->changed = false;
 	}
@@ -319,7 +318,7 @@ static int scan_begin(struct scanned *p)
 	return p->scan ? 0 : -ENOMEM;
 }
 
-/* Who shows no communicator yet is the most wanted, and is not left before it does; last those that were scanned. */
+/* Who shows no communicator yet is the most wanted, and is not left before it does; last those that show some. */
 enum wanted { WANTED_NOT, WANTED_AGAIN, WANTED_REST, WANTED_FIRST, WANTED_GO_ON };
 
 static enum wanted wanted(const struct comms *c, const struct scanned *p, uint64_t now_ns)
@@ -327,10 +326,10 @@ static enum wanted wanted(const struct comms *c, const struct scanned *p, uint64
 	if (!p->comms.n_layouts || !shares_may(c->ctx->shares, p->uid))
 		return WANTED_NOT;
 	if (p->scan)
-		return p->comms.n_places || p->scanned ? WANTED_REST : WANTED_GO_ON;
+		return p->comms.n_places ? WANTED_REST : WANTED_GO_ON;
 	if (p->scan_due_ns > now_ns)
 		return WANTED_NOT;
-	return p->scanned ? WANTED_AGAIN : WANTED_FIRST;
+	return p->comms.n_places ? WANTED_AGAIN : WANTED_FIRST;
 }
 
 static struct scanned *scan_choose(const struct comms *c, uint64_t now_ns)
