@@ -62,7 +62,8 @@ static void phases_note(const struct model *m, struct finding_list *found)
 		bool still = f->kind == FINDING_HANG || f->kind == FINDING_D_STATE || f->kind == FINDING_STOPPED ||
 			     f->kind == FINDING_OBSERVATION;
 		const struct proc *p = still && f->n_ranks_all == 1 ? model_proc(m, finding_proc(f, 0)) : NULL;
-		int phase = p && !p->dead ? proc_phase(p->leader) : -1;
+		/* a rank may be gone, and a child of it still hang */
+		int phase = p && !p->dead && p->leader ? proc_phase(p->leader) : -1;
 
 		if (phase >= 0)
 			finding_note_text(f, EVIDENCE_PHASE, step_phase_name(phase));
