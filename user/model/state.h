@@ -129,7 +129,6 @@ struct member_own {
 	uint64_t born_ns;    /* met */
 	uint64_t n_children; /* Split, Shrink, Grow called on it */
 	struct proxy_part *sample;
-	bool reported;             /* its numbers of Send and Recv are its host's, which saw them all */
 	int n_sample, want_sample; /* a sample of the proxy, not whole yet: so many of so many parts */
 	UT_hash_handle hh;         /* of proc, by addr */
 };

@@ -274,6 +274,7 @@ static void called(uint64_t signature)
 	}
 	op->prev_in_proc = n_calls ? &calls[n_calls - 1] : NULL;
 	procs[1].last_op = op;
+	procs[1].last_call_ns = 1;
 	n_calls++;
 }
 
