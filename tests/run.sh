@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs every test that needs no GPU and counts. A test is a file found by listing: test_* scripts, the guests' first,
 # then unit programs. Exit status of a test: 0 passed, 77 skipped (its last line says why), else failed. Three run at a
-# time, and up to eight while 40 % of the CPUs' time is free: most tests wait. SLOTS=n: so many, always. What has a line
+# time, and up to six while 50 % of the CPUs' time is free: most tests wait. SLOTS=n: so many, always. What has a line
 # "# runs beside few: REASON" among its first 6 runs when these are through, at most four at a time and only while 60 %
 # of the CPUs' time is free; then "# runs alone: REASON" (or "# runs alone with LONG=1: REASON"). Each test gets a seed
 # of its own in SEED (a given SEED is everybody's); what it draws comes from that. A test that failed runs once more,
@@ -178,7 +178,7 @@ for path in tests/vm/test_*.sh tests/[!v]*/test_*.sh tests/[!v]*/test_*.py; do
 	esac
 done
 for t in "$O"/tests/test_*; do [[ -x $t && ! -d $t ]] && wanted "unit/${t##*/}" && many+=("unit/${t##*/}"); done
-((${#many[@]})) && run_in_slots 3 8 40 "${many[@]}"
+((${#many[@]})) && run_in_slots 3 6 50 "${many[@]}"
 ((${#few[@]})) && run_in_slots 1 4 60 "${few[@]}"
 for name in "${alone[@]}"; do
 	wait_calm

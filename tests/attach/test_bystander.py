@@ -69,7 +69,7 @@ def main():
     aa, hit = (statistics.median(c[i] for c in control) for i in (0, 1))
     ratio = statistics.median(ratios)
     print(f"bystander {ratio:.3f}, A/A {aa:.3f}, the target itself {hit:.1f} (ratios of ns per call, traced to not)")
-    job.check(hit > 12, "the target was not probed: this test would prove nothing")
+    job.check(hit > 5, "the target was not probed: this test would prove nothing")  # 10 to 60 by machine
     bar = 1.3 if os.environ.get("LONG") else 4  # probed it would be as slow as the target: a busy machine is not that
     job.check(ratio < bar, f"the bystander slowed down by {ratio:.2f}")
     for p in (by, target):

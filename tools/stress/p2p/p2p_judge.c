@@ -106,7 +106,9 @@ static void link_hold(struct p2p *p, int from, int to, enum link_measure measure
 				others[n++] = p->links[a][b].rates[measure].judged.value;
 	link_name(p, from, to, measure, name);
 	own = hold_baseline(p, from, j, better_of(measure), name, baseline);
-	hold_others(j, others, n, better_of(measure));
+	if (measure !=
+	    LINK_OFF) /* through the host's memory: as fast as its CPUs are free; host_hold() has the ways there */
+		hold_others(j, others, n, better_of(measure));
 	if (!own && measure == LINK_COPY && on_nvlink)
 		hold_table(j, p->run->gpus[from].name, LINK_COPY);
 	free(others);
