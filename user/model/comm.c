@@ -245,7 +245,7 @@ int member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_n
 bool member_comparable(const struct member *mb, int space)
 {
 	return !mb->gone && !proc_unobserved(mb->proc) &&
-	       (space == SEQ_COLL ? mb->seq_known : (mb->from_init || (space < 0 && mb->p2p_told)) && !mb->blind);
+	       (space == SEQ_COLL ? mb->seq_known : (mb->from_init || (space < 0 && mb->p2p_reported)) && !mb->blind);
 }
 
 void member_forget(struct member *mb)

@@ -181,7 +181,7 @@ struct member { /* one rank in one communicator */
 	uint64_t addr; /* ncclComm* in that process */
 	int rank;      /* in the communicator; -1 unknown */
 	int device;
-	bool from_init, p2p_told; /* creation was seen: sequences start at 0 for sure; its host tells P2P's numbers */
+	bool from_init, p2p_reported; /* creation was seen: sequences start at 0; its host reports those of P2P */
 	bool gone;
 	uint64_t n_called[OP_KIND_MAX]; /* operations seen */
 	uint64_t next_seq[SEQ_SPACES];

@@ -18,7 +18,7 @@ static void begin(struct proc_own *p, uint64_t ns)
 	while (p->p.calls)
 		call_forget(p, p->p.calls->tid);
 	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
-		mb->p2p_told = false;
+		mb->p2p_reported = false;
 }
 
 static struct member *member_of(const struct proc_own *p, const struct event *e)
@@ -39,7 +39,7 @@ static void number_take(struct proc_own *p, const struct event *e)
 	s = mb && r->peer >= 0 ? p2p_get(mb, r->peer) : NULL;
 	if (!s)
 		return;
-	mb->p2p_told = true;
+	mb->p2p_reported = true;
 	s->next[r->kind == OP_RECV] = s->entered[r->kind == OP_RECV] = r->seq;
 	s->passed[r->kind == OP_RECV] = r->passed;
 }
@@ -94,7 +94,7 @@ static struct op *op_new(struct member *mb, const struct event *e)
 		.peer = r->peer,
 		.count = r->count,
 		.seq = r->seq,
-		.seq_from_attach = r->peer >= 0 && !mb->p2p_told,
+		.seq_from_attach = r->peer >= 0 && !mb->p2p_reported,
 		.tid = e->tid,
 		.call_ns = r->begin_ns,
 		.enqueue_ns = r->begin_ns,
