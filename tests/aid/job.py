@@ -63,6 +63,16 @@ def fail(why):
     sys.exit(1)
 
 
+def disk_fill(where):
+    """All that the file system there has room for, in where/filler."""
+    with open(f"{where}/filler", "wb", buffering=0) as f:
+        try:
+            while True:
+                f.write(bytes(4096))
+        except OSError:
+            pass
+
+
 def check(condition, why):
     if not condition:
         fail(why)

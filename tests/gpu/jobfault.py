@@ -35,6 +35,18 @@ def endless_kernel():
     return launch
 
 
+def cycles_per_ms():
+    """Of torch.cuda._sleep(), measured on the current device."""
+    import torch
+    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(1000000)
+    a.record()
+    torch.cuda._sleep(20000000)
+    b.record()
+    torch.cuda.synchronize()
+    return 20000000 / a.elapsed_time(b)
+
+
 def call_site(name):
     """The line of this file at which the host stands in that fault, as a Python frame shows it; None: the job's own."""
     if name not in ("hang", "lock"):

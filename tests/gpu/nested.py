@@ -52,14 +52,10 @@ class Trial:
     def __init__(self, kind, number, sessions, gate=""):
         draw = random.Random(f"{os.environ.get('SEED', 1)} {kind} {number}")
         self.kind, self.tag, self.sessions, self.gate = kind, f"nested-{kind}-{number}", sessions, gate
-        self.job = gpujob.Ranks(self.tag, JOB, "--layout", LAYOUT, "--gate", gate,
-                                *([] if kind in ("stop", "kill") else [self.fault(draw)]))
-        self.victim = draw.randrange(self.job.n) if kind in ("stop", "kill") else self.victim
-        self.autopsy = []
-
-    def fault(self, draw):
         self.victim = draw.randrange(gpujob.GPUS)
-        return f"--fault={self.kind}:rank={self.victim},at={STEADY_S}"
+        own_fault = [] if kind in ("stop", "kill") else [f"--fault={kind}:rank={self.victim},at={STEADY_S}"]
+        self.job = gpujob.Ranks(self.tag, JOB, "--layout", LAYOUT, "--gate", gate, *own_fault)
+        self.autopsy = []
 
     def begin_ns(self):
         """When the fault came; 0: not yet."""

@@ -152,16 +152,6 @@ def reduce_gradients():
     return flat
 
 
-def cycles_per_ms():
-    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda._sleep(1000000)
-    a.record()
-    torch.cuda._sleep(20000000)
-    b.record()
-    torch.cuda.synchronize()
-    return 20000000 / a.elapsed_time(b)
-
-
 def spin(usual_ms):
     try:
         with open(args.spin, encoding="utf-8") as f:
@@ -173,7 +163,7 @@ def spin(usual_ms):
 
 
 USUAL = 40  # steps whose median is a usual step
-CYCLES_PER_MS = cycles_per_ms() if args.spin else 0
+CYCLES_PER_MS = jobfault.cycles_per_ms() if args.spin else 0
 fault = jobfault.Fault(args.fault, rank)
 steps_log = open(f"{args.prefix}.steps.{rank}", "w", buffering=1)
 begin = time.monotonic()

@@ -18,6 +18,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from jobfault import cycles_per_ms
+
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--seconds", type=float, default=0)
@@ -131,16 +133,6 @@ def host_work():
     end = time.perf_counter() + args.host_ms / 1e3
     while time.perf_counter() < end:
         sum(range(100))
-
-
-def cycles_per_ms():
-    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda._sleep(1000000)
-    a.record()
-    torch.cuda._sleep(20000000)
-    b.record()
-    torch.cuda.synchronize()
-    return 20000000 / a.elapsed_time(b)
 
 
 def batch():

@@ -26,15 +26,6 @@ def full_disk():
     return where
 
 
-def fill(where):
-    with open(f"{where}/filler", "wb", buffering=0) as f:
-        try:
-            while True:
-                f.write(bytes(4096))
-        except OSError:
-            pass
-
-
 def wait(what, until, timeout=60):
     end = time.monotonic() + timeout
     while not until():
@@ -51,7 +42,7 @@ def goes_on(a, where, rank):
     s = outside.Session(a, "watch", "--metrics", "0", "--nats", f"nats://127.0.0.1:{nats}", "-o", f"{where}/full.rtr",
                         "-o", f"{a.dir}/findings.jsonl")
     url = url_of(s)
-    fill(where)
+    job.disk_fill(where)
     notify = monitoring.Notify(f"{a.dir}/findings.jsonl", nobody, "--warning-after", "1")
     f = s.wait(60, kind="hang", phase="open", ranks=[rank])
     job.check(f, f"rank {rank} is not named: {s.findings}\n{s.stderr()}")

@@ -66,12 +66,7 @@ def filled(where):
                  f"hang:rank={rank},step=110"], ["-o", f"{where}/a.rtr", "-o", f"{where}/a.pftrace", "-o",
                                                 f"{where}/found.jsonl"], name="full")
     j.wait_begun(2.0)
-    with open(f"{where}/filler", "wb", buffering=0) as f:
-        try:
-            while True:
-                f.write(bytes(4096))
-        except OSError:
-            pass
+    job.disk_fill(where)
     wait_said(j, r"a\.rtr: No space left on device; what comes is counted and tried again")
     live = j.wait_finding(60, kind="hang", phase="open")
     job.check(live and live["ranks"] == [rank], f"rank {rank} was not named: {j.findings}\n{j.stderr()}")
