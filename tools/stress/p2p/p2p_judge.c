@@ -38,11 +38,18 @@ static void hold_others(struct judgement *j, double *others, int n, enum better 
 	judgement_hold_near(j, better, values_quartile(others, n, better), whose);
 }
 
-static bool is_like(const struct p2p *p, int from, int to, int i, int j)
+/* With peer access the whole way: both ways at once goes as fast as the slower of the two. */
+static bool is_direct(const struct p2p *p, int from, int to, enum link_measure measure)
+{
+	return p->links[from][to].direct && (measure != LINK_BOTH || p->links[to][from].direct);
+}
+
+static bool is_like(const struct p2p *p, int from, int to, int i, int j, enum link_measure measure)
 {
 	const struct stress_gpu *g = p->run->gpus;
 
-	return i != j && (i != from || j != to) && p->links[i][j].direct == p->links[from][to].direct &&
+	return i != j && (i != from || j != to) &&
+	       is_direct(p, i, j, measure) == is_direct(p, from, to, measure) &&
 	       p->links[i][j].rank == p->links[from][to].rank && g[i].class == g[from].class &&
 	       g[j].class == g[to].class;
 }
@@ -93,22 +100,23 @@ static void link_hold(struct p2p *p, int from, int to, enum link_measure measure
 	struct judgement *j = &p->links[from][to].rates[measure].judged;
 	bool on_nvlink = p->gpus[from].links_active && p->gpus[to].links_active && p->links[from][to].direct, own;
 	char name[64];
-	double *others = calloc(p->run->n_gpus * p->run->n_gpus, sizeof(*others));
+	double *others;
 	int n = 0;
 
+	if (measure == LINK_OFF) /* as fast as the host's CPUs are free; host_hold() has the ways to its memory */
+		return;
+	others = calloc(p->run->n_gpus * p->run->n_gpus, sizeof(*others));
 	if (!others)
 		abort();
 	for (int a = 0; a < p->run->n_gpus; a++)
 		for (int b = 0; b < p->run->n_gpus; b++)
 			/* both ways at once is one value for both */
-			if (is_like(p, from, to, a, b) && p->links[a][b].rates[measure].judged.measured &&
+			if (is_like(p, from, to, a, b, measure) && p->links[a][b].rates[measure].judged.measured &&
 			    !(measure == LINK_BOTH && a == to && b == from))
 				others[n++] = p->links[a][b].rates[measure].judged.value;
 	link_name(p, from, to, measure, name);
 	own = hold_baseline(p, from, j, better_of(measure), name, baseline);
-	if (measure !=
-	    LINK_OFF) /* through the host's memory: as fast as its CPUs are free; host_hold() has the ways there */
-		hold_others(j, others, n, better_of(measure));
+	hold_others(j, others, n, better_of(measure));
 	if (!own && measure == LINK_COPY && on_nvlink)
 		hold_table(j, p->run->gpus[from].name, LINK_COPY);
 	free(others);
