@@ -121,7 +121,7 @@ def stalled():
     status, by, _ = nccl(3, *QUICK, "--collectives", "sendrecv", "--types", "fp32", "--limit", "0.5",
                          SIM_NCCL_HANG="1:0")
     expect("one does not come to Send and Recv", status, by, 1, [1], "stalled")
-    status, by, _ = nccl(3, *QUICK, "--limit", "0.5", SIM_GPU_LOSE="1:30")
+    status, by, _ = nccl(3, *QUICK, "--limit", "5", SIM_GPU_LOSE="1:30")
     expect("lost in the middle", status, by, 1, [1], "lost")
 
 

@@ -41,6 +41,14 @@ struct fault {
 	const char *unit;      /* of that; NULL: none */
 };
 
+#define NOTES_MAX 24
+
+/* What the reader of a verdict has to know; each text once. */
+struct notes {
+	char texts[NOTES_MAX][FAULT_TEXT];
+	int n;
+};
+
 const char *fault_kind_name(enum fault_kind kind);
 const char *fault_severity(enum fault_kind kind); /* "critical", "warning" */
 const char *fault_remedy(enum fault_kind kind);

@@ -184,6 +184,25 @@ static void verdict_print(const struct stress_run *run, const struct stress_gpu 
 		printf("%s\n", *partial ? "no fault so far (partial)" : "passed");
 }
 
+void notes_add(struct notes *notes, const char *format, va_list args)
+{
+	char *text = notes->texts[notes->n];
+
+	if (notes->n == NOTES_MAX)
+		return;
+	vsnprintf(text, FAULT_TEXT, format, args);
+	for (int i = 0; i < notes->n; i++)
+		if (!strcmp(notes->texts[i], text))
+			return;
+	notes->n++;
+}
+
+void notes_print(const struct notes *notes)
+{
+	for (int i = 0; i < notes->n; i++)
+		printf("note: %s\n", notes->texts[i]);
+}
+
 void report_end(struct report *r, const struct stress_run *run, int status, const char *partial)
 {
 	static const char *const words[] = { "passed", "FAILED", "usage", "not possible here" };
@@ -202,8 +221,7 @@ void report_end(struct report *r, const struct stress_run *run, int status, cons
 				rate_print(&run->gpus[i], measure);
 		health_print(&run->gpus[i]);
 	}
-	for (int i = 0; i < run->n_notes; i++)
-		printf("note: %s\n", run->notes[i]);
+	notes_print(&run->notes);
 	if (*partial)
 		printf("partial: %s\n", partial);
 	for (int i = 0; i < run->n_gpus; i++)

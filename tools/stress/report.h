@@ -6,6 +6,8 @@
 #ifndef STRESS_REPORT_H
 #define STRESS_REPORT_H
 
+#include <stdarg.h>
+
 #include "tools/stress/run.h"
 
 enum report_mode { REPORT_PLAIN, REPORT_TERMINAL, REPORT_JSON, REPORT_NONE };
@@ -23,5 +25,9 @@ void report_window(struct report *r, const struct stress_run *run, int round);
 void report_tick(struct report *r, const struct stress_run *run, uint64_t tick);
 void report_fault(struct report *r, const struct stress_run *run, const struct fault *fault); /* under the run's lock */
 void report_end(struct report *r, const struct stress_run *run, int status, const char *partial);
+
+/* Each text once; what has no room is left out. */
+void notes_add(struct notes *notes, const char *format, va_list args);
+void notes_print(const struct notes *notes); /* on standard output, a line each */
 
 #endif

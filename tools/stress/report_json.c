@@ -274,12 +274,12 @@ cJSON *json_end_make(int status, const char *partial, double elapsed_s)
 	return line;
 }
 
-void json_end_line(int status, const char *partial, double elapsed_s, const char *notes, int n_notes, size_t stride)
+void json_end_line(int status, const char *partial, double elapsed_s, const struct notes *notes)
 {
 	cJSON *line = json_end_make(status, partial, elapsed_s), *texts = cJSON_AddArrayToObject(line, "notes");
 
-	for (int i = 0; i < n_notes; i++)
-		cJSON_AddItemToArray(texts, cJSON_CreateString(notes + i * stride));
+	for (int i = 0; i < notes->n; i++)
+		cJSON_AddItemToArray(texts, cJSON_CreateString(notes->texts[i]));
 	json_line_end(line);
 }
 
@@ -300,5 +300,5 @@ void json_end(const struct stress_run *run, int status, const char *partial)
 				json_rate(&run->gpus[i], measure);
 		json_verdict(&run->gpus[i]);
 	}
-	json_end_line(status, partial, run_elapsed_s(run), run->notes[0], run->n_notes, sizeof(run->notes[0]));
+	json_end_line(status, partial, run_elapsed_s(run), &run->notes);
 }

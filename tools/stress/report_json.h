@@ -29,8 +29,8 @@ struct cJSON *json_fault_begin(const struct fault *fault);
 /* "value", "unit", and, where it was judged, "bound", "rule", "failed". */
 void json_judged_add(struct cJSON *line, const struct judgement *j, const char *unit);
 struct cJSON *json_end_make(int status, const char *partial, double elapsed_s);
-/* The last line; n_notes texts of `stride` bytes each. */
-void json_end_line(int status, const char *partial, double elapsed_s, const char *notes, int n_notes, size_t stride);
+/* The last line. */
+void json_end_line(int status, const char *partial, double elapsed_s, const struct notes *notes);
 /* Why a test was not done, or gave no verdict. */
 void json_refused(int status, const char *why);
 

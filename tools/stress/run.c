@@ -77,19 +77,13 @@ void run_fault(struct stress_run *run, struct fault *fault)
 
 void run_note(struct stress_run *run, const char *format, ...)
 {
-	char text[sizeof(run->notes[0])];
 	va_list args;
-	int i;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
 	pthread_mutex_lock(&run->lock);
-	for (i = 0; i < run->n_notes && strcmp(run->notes[i], text); i++)
-		;
-	if (i == run->n_notes && i < (int)(sizeof(run->notes) / sizeof(run->notes[0])))
-		snprintf(run->notes[run->n_notes++], sizeof(run->notes[0]), "%s", text);
+	notes_add(&run->notes, format, args);
 	pthread_mutex_unlock(&run->lock);
+	va_end(args);
 }
 
 /* --- one GPU --- */

@@ -91,8 +91,7 @@ struct stress_run {
 	pthread_mutex_t lock; /* of what follows */
 	struct fault faults[RUN_FAULTS_MAX];
 	uint32_t n_faults, n_faults_all, faults_of[STRESS_GPUS_MAX][N_MEASURES + 1];
-	char notes[8][256]; /* what the reader of the verdict has to know */
-	int n_notes;
+	struct notes notes;
 	struct report *report;
 	struct runlog *log;
 	struct gemm_class *classes;          /* a window's, STRESS_GPUS_MAX of them */

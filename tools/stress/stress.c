@@ -29,6 +29,15 @@ int stress_run_test(const char *name, const struct stress_options *options, enum
 	return status;
 }
 
+void stress_result_fill(struct stress_result *result, const struct stress_run *run)
+{
+	result->n_gpus = run->n_gpus;
+	for (int i = 0; i < run->n_gpus; i++)
+		result->ordinals[i] = run->gpus[i].ordinal;
+	result->n_faults = run->n_faults < STRESS_FAULTS_MAX ? run->n_faults : STRESS_FAULTS_MAX;
+	memcpy(result->faults, run->faults, result->n_faults * sizeof(result->faults[0]));
+}
+
 stress_test *stress_find(const char *name)
 {
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)

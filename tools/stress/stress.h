@@ -32,6 +32,8 @@ stress_test *stress_find(const char *name);
 /* Runs the one of that name, which is there; in JSON the reason of a refusal is a line, too. */
 int stress_run_test(const char *name, const struct stress_options *options, enum report_mode mode,
 		    struct stress_result *result);
+/* GPUs and faults of a run. */
+void stress_result_fill(struct stress_result *result, const struct stress_run *run);
 /* gpu/selftest.c: `stress gpu --self-test`: faults on purpose on each GPU, each of which has to be found where it is.
  */
 int stress_self_test(const struct stress_options *options, struct stress_result *result);

@@ -175,15 +175,6 @@ static int status_of(struct stress_run *run, char why[LIBRARY_WHY])
 	return STRESS_PASSED;
 }
 
-static void result_fill(struct stress_result *result, const struct stress_run *run)
-{
-	result->n_gpus = run->n_gpus;
-	for (int i = 0; i < run->n_gpus; i++)
-		result->ordinals[i] = run->gpus[i].ordinal;
-	result->n_faults = run->n_faults < STRESS_FAULTS_MAX ? run->n_faults : STRESS_FAULTS_MAX;
-	memcpy(result->faults, run->faults, result->n_faults * sizeof(result->faults[0]));
-}
-
 static int run_test(struct stress_run *run, const struct baseline *baseline, struct stress_result *result)
 {
 	struct health_thread health;
@@ -207,7 +198,7 @@ static int run_test(struct stress_run *run, const struct baseline *baseline, str
 	partial_say(run, result->partial);
 	status = status_of(run, result->why);
 	report_end(run->report, run, status, result->partial);
-	result_fill(result, run);
+	stress_result_fill(result, run);
 	return status;
 }
 

@@ -167,7 +167,7 @@ static void inventory_end(const struct inventory *v, int status, double elapsed_
 	static const char *const words[] = { "passed", "FAILED", "usage", "not possible here" };
 
 	if (v->mode == REPORT_JSON)
-		json_end_line(status, "", elapsed_s, NULL, 0, 0);
+		json_end_line(status, "", elapsed_s, &(struct notes){ .n = 0 });
 	else if (v->mode != REPORT_NONE)
 		printf("stress inventory: %s\n", words[status]);
 	fflush(stdout);

@@ -33,18 +33,6 @@ int member_become(const struct member_place *p, const char *library)
 	return -errno;
 }
 
-/* NCCL's own idea of what a host is, so that the test's and its agree. */
-static void host_name(char *name, size_t size)
-{
-	const char *given = getenv("NCCL_HOSTID");
-
-	if (given && *given)
-		snprintf(name, size, "%s", given);
-	else if (gethostname(name, size))
-		snprintf(name, size, "?");
-	name[size - 1] = 0;
-}
-
 static void hello_send(struct member *m)
 {
 	struct wire_hello hello = { .version = WIRE_VERSION, .rank = m->place.rank, .size = m->place.size };
@@ -56,7 +44,7 @@ static void hello_send(struct member *m)
 	hello.sm_count = gpu->sm_count;
 	m->nccl.version(&hello.nccl_version);
 	m->run->cuda.device_attribute(&hello.multicast, CU_ATTRIBUTE_MULTICAST, gpu->device);
-	host_name(hello.host, sizeof(hello.host));
+	wire_host_name(hello.host, sizeof(hello.host));
 	memcpy(hello.name, gpu->name, sizeof(hello.name));
 	memcpy(hello.pci, gpu->pci, sizeof(hello.pci));
 	memcpy(hello.uuid, gpu->uuid, sizeof(hello.uuid));
@@ -107,7 +95,7 @@ static void join(struct member *m, const struct nccl_id *id, uint64_t limit_ns)
 		nanosleep(&(struct timespec){ .tv_nsec = JOIN_POLL_NS }, NULL);
 	if (!j.done) {
 		joined.status = CASE_HUNG;
-		snprintf(joined.text, sizeof(joined.text), "the creation of the communicator has not ended for %.0f s",
+		snprintf(joined.text, sizeof(joined.text), "the creation of the communicator has not ended for %.3g s",
 			 limit_ns * 1e-9);
 	} else if (j.error) {
 		joined.status = CASE_FAILED;

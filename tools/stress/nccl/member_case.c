@@ -195,7 +195,7 @@ static int stream_wait(struct member *m, uint64_t end_ns, uint64_t limit_ns, str
 	}
 	if (error == CUDA_ERROR_NOT_READY) {
 		r->status = CASE_HUNG;
-		snprintf(r->text, sizeof(r->text), "has not ended for %.0f s", limit_ns * 1e-9);
+		snprintf(r->text, sizeof(r->text), "has not ended for %.3g s", limit_ns * 1e-9);
 		return -EIO;
 	}
 	return gpu_try(m->gpu, error, "work on the device");

@@ -127,7 +127,7 @@ static void end_json(const struct nccl_run *run, int status, const char *partial
 		cJSON_AddBoolToObject(line, "passed", !run->c.ranks[i].n_faults);
 		json_line_end(line);
 	}
-	json_end_line(status, partial, nccl_elapsed_s(run), run->notes[0], run->n_notes, sizeof(run->notes[0]));
+	json_end_line(status, partial, nccl_elapsed_s(run), &run->notes);
 }
 
 /* --- text --- */
@@ -249,8 +249,7 @@ void nccl_report_end(const struct nccl_run *run, int status, const char *partial
 	rates_print(run);
 	if (!judged)
 		printf("  no bandwidth was judged: there is no other group, baseline or row of the table\n");
-	for (int i = 0; i < run->n_notes; i++)
-		printf("note: %s\n", run->notes[i]);
+	notes_print(&run->notes);
 	if (*partial)
 		printf("partial: %s\n", partial);
 	for (int i = 0; i < run->c.n; i++)

@@ -10,7 +10,6 @@
 #include "tools/stress/threshold.h"
 
 #define NCCL_FAULTS_MAX 256
-#define NCCL_NOTES_MAX 16
 
 /* A rate, of a group's largest size: what is judged. */
 struct nccl_rate {
@@ -35,8 +34,7 @@ struct nccl_run {
 	int n_rates;
 	struct fault faults[NCCL_FAULTS_MAX]; /* fault.gpu: the rank; -1: no single one could be named */
 	uint32_t n_faults;
-	char notes[NCCL_NOTES_MAX][FAULT_TEXT];
-	int n_notes;
+	struct notes notes;
 	uint32_t n_measured, n_left; /* cases of groups */
 };
 

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -91,4 +93,16 @@ int wire_receive(int fd, enum wire_type *type, void *body, uint64_t deadline_ns)
 		err = whole_receive(fd, body, head.bytes, whole_ns);
 	*type = err ? 0 : head.type;
 	return err == -ETIMEDOUT ? -ECONNRESET : err; /* the rest of it never came */
+}
+
+const char *wire_host_name(char *name, size_t size)
+{
+	const char *given = getenv("NCCL_HOSTID");
+
+	if (given && *given)
+		snprintf(name, size, "%s", given);
+	else if (gethostname(name, size))
+		snprintf(name, size, "?");
+	name[size - 1] = 0;
+	return name;
 }

@@ -48,8 +48,7 @@ static bool is_like(const struct p2p *p, int from, int to, int i, int j, enum li
 {
 	const struct stress_gpu *g = p->run->gpus;
 
-	return i != j && (i != from || j != to) &&
-	       is_direct(p, i, j, measure) == is_direct(p, from, to, measure) &&
+	return i != j && (i != from || j != to) && is_direct(p, i, j, measure) == is_direct(p, from, to, measure) &&
 	       p->links[i][j].rank == p->links[from][to].rank && g[i].class == g[from].class &&
 	       g[j].class == g[to].class;
 }

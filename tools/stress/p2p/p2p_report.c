@@ -65,8 +65,7 @@ static void end_json(const struct p2p *p, int status, const char *partial)
 		cJSON_AddBoolToObject(line, "passed", !p->run->gpus[i].n_faults);
 		json_line_end(line);
 	}
-	json_end_line(status, partial, run_elapsed_s(p->run), p->run->notes[0], p->run->n_notes,
-		      sizeof(p->run->notes[0]));
+	json_end_line(status, partial, run_elapsed_s(p->run), &p->run->notes);
 }
 
 static void matrix_print(const struct p2p *p, int measure)
@@ -139,8 +138,7 @@ void p2p_report(const struct p2p *p, int status, const char *partial)
 		matrix_print(p, m);
 	for (int i = 0; i < p->run->n_gpus; i++)
 		host_print(p, i);
-	for (int i = 0; i < p->run->n_notes; i++)
-		printf("note: %s\n", p->run->notes[i]);
+	notes_print(&p->run->notes);
 	if (*partial)
 		printf("partial: %s\n", partial);
 	for (int i = 0; i < p->run->n_gpus; i++)

@@ -131,15 +131,6 @@ static int status_of(struct p2p *p, int err, struct stress_result *result)
 	return result->why[0] ? STRESS_IMPOSSIBLE : STRESS_PASSED;
 }
 
-static void result_fill(struct stress_result *result, const struct stress_run *run)
-{
-	result->n_gpus = run->n_gpus;
-	for (int i = 0; i < run->n_gpus; i++)
-		result->ordinals[i] = run->gpus[i].ordinal;
-	result->n_faults = run->n_faults < STRESS_FAULTS_MAX ? run->n_faults : STRESS_FAULTS_MAX;
-	memcpy(result->faults, run->faults, result->n_faults * sizeof(result->faults[0]));
-}
-
 /* Of a run that passed only. */
 static int baseline_save(struct p2p *p, int status, char why[LIBRARY_WHY])
 {
@@ -179,7 +170,7 @@ static int test_run(struct p2p *p, const struct baseline *baseline, struct stres
 		status = baseline_save(p, status, result->why);
 	if (err != -ENOMEM)
 		p2p_report(p, status, result->partial);
-	result_fill(result, p->run);
+	stress_result_fill(result, p->run);
 	return status;
 }
 

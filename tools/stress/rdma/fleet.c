@@ -97,7 +97,7 @@ static void hello_fill(struct wire_host *h, const struct rdma_host *host, int ra
 				 .size = size,
 				 .n_ports = host->n_ports,
 				 .n_places = host->n_places };
-	hosts_name(h->host, sizeof(h->host));
+	wire_host_name(h->host, sizeof(h->host));
 	snprintf(h->note, sizeof(h->note), "%s", host->note);
 	memcpy(h->places, host->places, sizeof(h->places));
 }

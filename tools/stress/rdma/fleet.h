@@ -74,6 +74,5 @@ bool lane_hear(struct fleet *fleet, int port, enum traffic_role role, enum wire_
 const char *fleet_port_name(const struct fleet *fleet, int port, char *text, size_t size);
 /* hosts.c: which rank this host is in "a,b,c". 0 or -EINVAL with `why`. *list: a hash of it. */
 int hosts_find(const char *list, struct launcher_place *place, uint32_t *hash, char why[LIBRARY_WHY]);
-const char *hosts_name(char *name, size_t size);
 
 #endif

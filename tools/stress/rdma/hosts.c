@@ -19,19 +19,6 @@
 #define HASH_PRIME 16777619u
 #define HASH_START 2166136261u
 
-/* NCCL's idea of what a host is comes first, as in `stress nccl`. */
-const char *hosts_name(char *name, size_t size)
-{
-	const char *given = getenv("NCCL_HOSTID");
-
-	if (given && *given)
-		snprintf(name, size, "%s", given);
-	else if (gethostname(name, size))
-		snprintf(name, size, "?");
-	name[size - 1] = 0;
-	return name;
-}
-
 static bool address_same(const struct sockaddr *a, const struct sockaddr *b)
 {
 	if (!b || a->sa_family != b->sa_family)

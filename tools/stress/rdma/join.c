@@ -26,7 +26,7 @@ static int ports_send(int fd, const struct rdma_host *host, const struct launche
 				   .n_places = host->n_places };
 	int err;
 
-	hosts_name(hello.host, sizeof(hello.host));
+	wire_host_name(hello.host, sizeof(hello.host));
 	snprintf(hello.note, sizeof(hello.note), "%s", host->note);
 	memcpy(hello.places, host->places, sizeof(hello.places));
 	err = wire_send(fd, WIRE_HOST, &hello, sizeof(hello));
@@ -106,7 +106,7 @@ void fleet_refuse(const struct stress_options *options, const struct launcher_pl
 	char name[64], own[LIBRARY_WHY];
 	int fd;
 
-	snprintf(refused.why, sizeof(refused.why), "host %.60s: %.420s", hosts_name(name, sizeof(name)), why);
+	snprintf(refused.why, sizeof(refused.why), "host %.60s: %.420s", wire_host_name(name, sizeof(name)), why);
 	if (rendezvous_connect(place, options->rdma.limit_ns, &fd, own))
 		return;
 	wire_send(fd, WIRE_REFUSED, &refused, sizeof(refused));

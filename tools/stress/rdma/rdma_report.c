@@ -154,7 +154,7 @@ static void end_json(const struct rdma_run *run, int status)
 	rates_json(run);
 	for (int i = 0; i < run->fleet.n_ports; i++)
 		verdict_json(run, i);
-	json_end_line(status, run->partial, rdma_elapsed_s(run), run->notes[0], run->n_notes, sizeof(run->notes[0]));
+	json_end_line(status, run->partial, rdma_elapsed_s(run), &run->notes);
 }
 
 /* --- text --- */
@@ -300,8 +300,7 @@ void rdma_report_end(const struct rdma_run *run, int status)
 	}
 	printf("\n");
 	judged_print(run);
-	for (int i = 0; i < run->n_notes; i++)
-		printf("note: %s\n", run->notes[i]);
+	notes_print(&run->notes);
 	if (*run->partial)
 		printf("partial: %s\n", run->partial);
 	for (int i = 0; i < run->fleet.n_ports; i++)

@@ -12,7 +12,6 @@
 #include "tools/stress/threshold.h"
 
 #define RDMA_FAULTS_MAX 512
-#define RDMA_NOTES_MAX 24
 
 struct rdma_measured {
 	enum rdma_shape shape;
@@ -38,8 +37,7 @@ struct rdma_run {
 	int n_measured, room;
 	struct fault faults[RDMA_FAULTS_MAX]; /* .gpu: the port, -1: of no single one; .to: as there */
 	uint32_t n_faults, faults_of[RDMA_PORTS_MAX];
-	char notes[RDMA_NOTES_MAX][FAULT_TEXT];
-	int n_notes;
+	struct notes notes;
 	char partial[160];
 };
 

@@ -59,17 +59,11 @@ void rdma_case_fault(struct rdma_run *run, enum fault_kind kind, int port, const
 
 void rdma_note(struct rdma_run *run, const char *format, ...)
 {
-	char text[FAULT_TEXT];
 	va_list args;
-	int i;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	notes_add(&run->notes, format, args);
 	va_end(args);
-	for (i = 0; i < run->n_notes && strcmp(run->notes[i], text); i++)
-		;
-	if (i == run->n_notes && i < RDMA_NOTES_MAX)
-		snprintf(run->notes[run->n_notes++], sizeof(run->notes[0]), "%s", text);
 }
 
 /* --- shapes --- */
