@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/larger.h"
 #include "base/log.h"
 #include "base/shares.h"
 #include "tracers/nccl/comm_places.h"
@@ -45,6 +46,8 @@
 /* From the end of a scan to the next begin: so many times what it took, and at least so long. */
 #define SCAN_AGAIN_FIRST 2   /* until a scan finds what the last one did: a job makes its communicators one by one */
 #define SCAN_AGAIN_CHANGE 20 /* it has changed; both are doubled by each scan that finds nothing new */
+#define SCAN_QUICK 10        /* scans' time may go into that, and a 100th of a core's time behind it: */
+#define SCAN_QUICK_PART 100  /* some programs make their communicators anew again and again */
 #define SCAN_AGAIN_EMPTY 320 /* at a sign of change in one without communicators: at most */
 #define SCAN_AGAIN_CHANGE_NS 500000000ull
 #define SCAN_AGAIN_QUIET 4000 /* 0.025 % of a core */
@@ -56,6 +59,7 @@ struct scan {
 	struct nccl_scan_at at;
 	struct nccl_places found;
 	size_t n_taken; /* of found: sampled since */
+	uint64_t took_ns;
 };
 
 struct scanned { /* one process */
@@ -70,12 +74,12 @@ struct scanned { /* one process */
 	uint64_t sum;        /* of all its counters, as last read */
 	unsigned int n_gone; /* samples in a row that some communicator was not there */
 	unsigned int n_threads;
-	uint64_t threads_ns; /* when they were counted */
-	uint64_t scan_due_ns, scan_took_ns;
-	uint64_t found;     /* by the last scan: sum of places and hashes */
-	unsigned int again; /* so many times what a scan took, at a sign of change */
-	bool changed;
-	struct scan *scan; /* under way; NULL: none */
+	uint64_t threads_ns;                /* when they were counted */
+	uint64_t scan_due_ns, scan_took_ns; /* took: the last whole one */
+	uint64_t owed_ns, owed_at_ns;       /* what its scans took, less their part of the time since */
+	uint64_t found;                     /* by the last scan: sum of places and hashes */
+	unsigned int again;                 /* so many times what a scan took, at a sign of change */
+	struct scan *scan;                  /* under way; NULL: none */
 	UT_hash_handle hh;
 };
 
@@ -187,6 +191,12 @@ static unsigned int threads_count(uint32_t tgid)
 	return n;
 }
 
+/* Something is new in it for certain. */
+static unsigned int again_soonest(const struct scanned *p)
+{
+	return p->owed_ns <= SCAN_QUICK * p->scan_took_ns ? SCAN_AGAIN_FIRST : SCAN_AGAIN_CHANGE;
+}
+
 static int procs_refresh(struct comms *c)
 {
 	struct scanned *p, *next;
@@ -210,7 +220,7 @@ static int procs_refresh(struct comms *c)
 		if (p->revision != list[i]->revision || !p->comms.n_layouts)
 			comm_layouts_learn(&c->layouts, c->ctx->reader, list[i], &p->comms);
 		if (p->revision != list[i]->revision && !p->comms.n_places)
-			p->again = SCAN_AGAIN_CHANGE;
+			p->again = again_soonest(p);
 		p->revision = list[i]->revision;
 		shares_spend(c->ctx->shares, p->uid, clock_monotonic_ns() - begin_ns);
 	}
@@ -253,7 +263,7 @@ static void again_set(struct scanned *p)
 	for (size_t i = 0; i < p->comms.n_places; i++)
 		found += p->comms.places[i].addr ^ p->comms.states[i].hash;
 	if (found != p->found)
-		p->again = SCAN_AGAIN_FIRST;
+		p->again = again_soonest(p);
 	else if (p->again < SCAN_AGAIN_QUIET)
 		p->again *= 2;
 	p->found = found;
@@ -289,10 +299,21 @@ static int found_take(struct comms *c, struct scanned *p)
 	return 0;
 }
 
+static void scan_charge(struct scanned *p, uint64_t now_ns)
+{
+	uint64_t paid_ns = (now_ns - p->owed_at_ns) / SCAN_QUICK_PART;
+
+	p->scan_took_ns = p->scan->took_ns;
+	p->owed_ns -= smaller(p->owed_ns, paid_ns);
+	p->owed_ns += p->scan_took_ns;
+	p->owed_at_ns = now_ns;
+}
+
 static int scan_end(struct comms *c, struct scanned *p, int err)
 {
 	bool quiet;
 
+	scan_charge(p, clock_monotonic_ns());
 	c->n_scans++;
 	c->n_pages += p->scan->found.pages;
 	c->scans_took_ns += p->scan_took_ns;
@@ -301,7 +322,6 @@ static int scan_end(struct comms *c, struct scanned *p, int err)
 	if (!err) {
 		again_set(p);
 		p->n_gone = 0;
-		p->changed = false;
 	}
 	free(p->scan);
 	p->scan = NULL;
@@ -314,7 +334,6 @@ static int scan_end(struct comms *c, struct scanned *p, int err)
 static int scan_begin(struct scanned *p)
 {
 	p->scan = calloc(1, sizeof(*p->scan));
-	p->scan_took_ns = 0;
 	return p->scan ? 0 : -ENOMEM;
 }
 
@@ -353,7 +372,7 @@ static int scan_piece(struct comms *c, struct scanned *p)
 				  &p->scan->found),
 	    err = 0;
 
-	p->scan_took_ns += clock_monotonic_ns() - begin_ns;
+	p->scan->took_ns += clock_monotonic_ns() - begin_ns;
 	shares_spend(c->ctx->shares, p->uid, clock_monotonic_ns() - begin_ns);
 	if (more == -EINPROGRESS || more == -EAGAIN) { /* a slow machine: the same again, in less, later */
 		c->pages = c->pages / 2 > SCAN_PAGES_MIN ? c->pages / 2 : SCAN_PAGES_MIN;
@@ -462,19 +481,20 @@ static void movement_note(struct scanned *p, const struct nccl_state *now, uint6
 static void changed_note(struct scanned *p, uint64_t now_ns)
 {
 	unsigned int n = p->n_threads, again = p->again;
+	bool gone = p->n_gone >= GONE_SAMPLES;
 	uint64_t due_ns;
 
-	if (!p->comms.n_places && again > SCAN_AGAIN_EMPTY)
-		again = SCAN_AGAIN_EMPTY;
+	if (gone)
+		again = smaller(again, again_soonest(p));
+	else if (!p->comms.n_places)
+		again = smaller(again, SCAN_AGAIN_EMPTY);
 	due_ns = now_ns + SCAN_AGAIN_CHANGE_NS + again * p->scan_took_ns;
 	if (now_ns - p->threads_ns >= THREADS_EVERY_NS) {
 		p->threads_ns = now_ns;
 		n = threads_count(p->tgid);
 	}
-	if (!p->changed && ((p->n_threads && n > p->n_threads) || p->n_gone >= GONE_SAMPLES)) {
-		p->changed = true;
-		p->scan_due_ns = due_ns < p->scan_due_ns ? due_ns : p->scan_due_ns;
-	}
+	if (gone || (p->n_threads && n > p->n_threads))
+		p->scan_due_ns = smaller(due_ns, p->scan_due_ns);
 	p->n_threads = n;
 }
 
