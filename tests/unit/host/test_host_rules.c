@@ -400,10 +400,11 @@ static void one_that_is_stopped(void **state)
 	m.comms = NULL;
 	known[0]->outside.stacks_unread = "";
 	known[0]->members = NULL;
-	stop(0, NOW - 3 * SEC + 1);
+	stop(0, NOW - 3 * SEC);
+	m.now_ns = NOW - 1;
 	tick();
 	assert_null(only());
-	stop(0, NOW - 3 * SEC);
+	m.now_ns = NOW;
 	tick();
 	assert_int_equal(only()->kind, FINDING_STOPPED);
 	assert_int_equal(only()->since_ns, NOW - 3 * SEC);
@@ -459,6 +460,34 @@ static void many_that_are_stopped(void **state)
 	known[1]->rank = -1;
 	tick();
 	assert_int_equal(list.n, 2);
+}
+
+/* Its begin is read anew, and lies elsewhere: as long as nobody saw it run since, it is the one stop. */
+static void a_stop_read_twice(void **state)
+{
+	const uint64_t readings_ns[] = { NOW - 4 * SEC + 10, NOW - 4 * SEC - 10 * MSEC, NOW - SEC };
+	uint64_t key;
+
+	(void)state;
+	again(state, &detector_stopped);
+	m.comms = NULL;
+	known[0]->members = NULL;
+	stop(0, NOW - 4 * SEC);
+	mains[0].seen_ns = NOW - SEC;
+	tick();
+	key = only()->key;
+	for (int i = 0; i < 3; i++) {
+		stop(0, readings_ns[i]);
+		tick();
+		assert_int_equal(only()->key, key);
+		assert_int_equal(only()->since_ns, NOW - 4 * SEC);
+	}
+	m.now_ns += 4 * SEC;
+	stop(0, mains[0].seen_ns + 1);
+	mains[0].seen_ns = m.now_ns;
+	tick();
+	assert_int_not_equal(only()->key, key);
+	m.now_ns = NOW;
 }
 
 static struct finding *hang_found(int rank, uint64_t comm_hash)
@@ -531,6 +560,7 @@ int main(void)
 		TEST(the_first_of_three),
 		TEST(one_that_is_stopped),
 		TEST(many_that_are_stopped),
+		TEST(a_stop_read_twice),
 		TEST(a_stop_that_a_hang_says),
 	};
 

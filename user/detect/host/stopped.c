@@ -18,6 +18,8 @@
 #define GRACE_NS 3000000000ull  /* time for a peer to come and wait; and to give up, or to be seen to go on */
 
 struct stop { /* of one process, since it was stopped */
+	uint64_t proc, since_ns;
+	uint64_t seen_ns; /* the newest scan that saw it so */
 	uint64_t key;
 	uint64_t hang_ns; /* the last tick at which a hang named it; 0 never */
 	bool open, is_now;
@@ -28,28 +30,37 @@ struct stopped {
 	size_t n, cap;
 };
 
-/* All threads are stopped: since when; 0: not so. A call made since then is newer than the scan that says so. */
-static uint64_t stopped_since(const struct proc *p)
+/* All threads are stopped: the main one; NULL: not so. A call made since then is newer than the scan that says so. */
+static const struct task *stopped_main(const struct proc *p)
 {
-	uint64_t since = 0;
+	const struct task *main_task = NULL;
 
 	for (const struct task *t = p->tasks; t; t = t->next) {
 		if (t->state != TASK_STOPPED && t->seen_ns)
-			return 0;
+			return NULL;
 		if (t->tid == p->tgid && t->state == TASK_STOPPED)
-			since = t->since_ns;
+			main_task = t;
 	}
-	return p->last_call_ns > since + SETTLED_NS ? 0 : since;
+	return main_task && main_task->since_ns && p->last_call_ns <= main_task->since_ns + SETTLED_NS ? main_task
+												       : NULL;
+}
+
+/* A begin before the newest scan that saw it stopped is another reading of the same one: clocks of hosts are known
+ * better with time, and readings of two sources differ. */
+static bool is_same_stop(const struct stop *o, const struct proc *p, uint64_t since)
+{
+	return o->proc == p->key && (since == o->since_ns || since <= o->seen_ns);
 }
 
 /* NULL: no memory. */
-static struct stop *stop_get(struct stopped *s, uint64_t key)
+static struct stop *stop_get(struct stopped *s, const struct proc *p, uint64_t since)
 {
+	const struct subject subject = subject_process(proc_rank(p), p->key);
 	size_t cap = s->cap ? 2 * s->cap : 8;
 	struct stop *grown;
 
 	for (size_t i = 0; i < s->n; i++)
-		if (s->all[i].key == key)
+		if (is_same_stop(&s->all[i], p, since))
 			return &s->all[i];
 	if (s->n == s->cap) {
 		grown = realloc(s->all, cap * sizeof(*grown));
@@ -58,7 +69,9 @@ static struct stop *stop_get(struct stopped *s, uint64_t key)
 		s->all = grown;
 		s->cap = cap;
 	}
-	s->all[s->n] = (struct stop){ .key = key };
+	s->all[s->n] = (struct stop){ .proc = p->key,
+				      .since_ns = since,
+				      .key = finding_key(FINDING_STOPPED, &subject, "stopped", 0, since) };
 	return &s->all[s->n++];
 }
 
@@ -96,7 +109,7 @@ static bool hangs_explain(struct finding_list *found, const struct proc *p, uint
 	return named;
 }
 
-static int report(const struct model *m, const struct proc *p, uint64_t since, uint64_t key, struct finding_list *found)
+static int report(const struct model *m, const struct proc *p, const struct stop *o, struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
 
@@ -104,41 +117,40 @@ static int report(const struct model *m, const struct proc *p, uint64_t since, u
 		return -ENOMEM;
 	f->kind = FINDING_STOPPED;
 	f->subject = subject_process(proc_rank(p), p->key);
-	f->key = key;
+	f->key = o->key;
 	f->cause = CAUSE_STOPPED;
-	f->since_ns = since;
+	f->since_ns = o->since_ns;
 	f->confidence = 0.99;
 	proc_ranks_note(f, found, p, 0);
-	finding_note(f, EVIDENCE_STOPPED_S, (m->now_ns - since) * 1e-9);
+	finding_note(f, EVIDENCE_STOPPED_S, (m->now_ns - o->since_ns) * 1e-9);
 	call_site_note(f, found, p, 0);
 	return 0;
 }
 
 /* While no rank waits for it: not before a peer had time to come, nor right after a hang that named it. */
-static bool is_due(const struct stop *o, const struct model *m, const struct proc *p, uint64_t since)
+static bool is_due(const struct stop *o, const struct model *m, const struct proc *p)
 {
 	struct pending pending;
-	uint64_t from = o->hang_ns > since ? o->hang_ns : since;
+	uint64_t from = o->hang_ns > o->since_ns ? o->hang_ns : o->since_ns;
 
 	return m->now_ns >= from + GRACE_NS && !rank_pending(m, p, &pending);
 }
 
-static int proc_tick(struct stopped *s, const struct model *m, const struct proc *p, uint64_t since,
+static int proc_tick(struct stopped *s, const struct model *m, const struct proc *p, const struct task *main_task,
 		     struct finding_list *found)
 {
-	struct subject subject = subject_process(proc_rank(p), p->key);
-	uint64_t key = finding_key(FINDING_STOPPED, &subject, "stopped", 0, since);
-	struct stop *o = stop_get(s, key);
+	struct stop *o = stop_get(s, p, main_task->since_ns);
 
 	if (!o)
 		return -ENOMEM;
 	o->is_now = true;
-	if (hangs_explain(found, p, o->open ? key : 0))
+	o->seen_ns = main_task->seen_ns;
+	if (hangs_explain(found, p, o->open ? o->key : 0))
 		o->hang_ns = m->now_ns;
-	if (!o->open && !is_due(o, m, p, since))
+	if (!o->open && !is_due(o, m, p))
 		return 0;
 	o->open = true;
-	return report(m, p, since, key, found);
+	return report(m, p, o, found);
 }
 
 static void over_forget(struct stopped *s)
@@ -164,10 +176,10 @@ static int stopped_tick(void *state, const struct model *m, struct finding_list 
 	int err = 0;
 
 	for (const struct proc *p = m->procs; p && !err; p = p->next) {
-		uint64_t since = may_be_reported(p) ? stopped_since(p) : 0;
+		const struct task *main_task = may_be_reported(p) ? stopped_main(p) : NULL;
 
-		if (since)
-			err = proc_tick(state, m, p, since, found);
+		if (main_task)
+			err = proc_tick(state, m, p, main_task, found);
 	}
 	over_forget(state);
 	return err;
