@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "hub/link_place.h"
 
 #define FORGET_NS 600000000000ull  /* a host that is silent for so long */
 #define TOGETHER_NS 30000000000ull /* that begin so close to each other are one event */
@@ -368,7 +369,7 @@ int node_findings_causes(const struct node_findings *n, const struct model *m, s
 			if (is_cause(t->f.kind) && holds(t, m) && (first != NULL) == later)
 				err = held_add(n, t, first, found);
 		}
-	return err;
+	return err ? err : link_places_join(found, m->now_ns);
 }
 
 /* A file system that does not answer blocks threads on all hosts that use it. */
