@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "hub/link_place.h"
+#include "detect/network/link_place.h"
 
 #define FORGET_NS 600000000000ull  /* a host that is silent for so long */
 #define TOGETHER_NS 30000000000ull /* that begin so close to each other are one event */

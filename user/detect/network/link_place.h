@@ -3,8 +3,8 @@
  * link_place.h - where the network between hosts is bad, by what several hosts say of their own TCP paths: a host sees
  * its own, and only all together show which end they share.
  */
-#ifndef RANKTRACE_HUB_LINK_PLACE_H
-#define RANKTRACE_HUB_LINK_PLACE_H
+#ifndef RANKTRACE_DETECT_LINK_PLACE_H
+#define RANKTRACE_DETECT_LINK_PLACE_H
 
 #include "detect/detect.h"
 

@@ -3,12 +3,12 @@
  * link_place.c - see link_place.h. The end that most of what is bad shares is the place; where two share it alike, the
  * path between them is. Causes may differ: what one side sees as lost segments is a slow path to the other.
  */
-#include "hub/link_place.h"
+#include "detect/network/link_place.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define LINKS_MAX 512 /* looked at, a tick: a fabric that is down as a whole has no place to look for */
+#define LINKS_MAX 512 /* read in a tick: a fabric that is down as a whole has no place to look for */
 
 struct links {
 	struct finding_list *found;

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/intern.h"
-#include "hub/link_place.h"
+#include "detect/network/link_place.h"
 
 #define SEC 1000000000ull
 #define NOW (100 * SEC)
