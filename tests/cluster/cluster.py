@@ -168,9 +168,12 @@ class Cluster:
     def agent_options(self, _i):
         return ["--no-raise", "--flight=no", "--phases=no"]
 
+    def agent_words(self, i):
+        return self.ours("watch", "--pid", str(self.pids[i]), *self.agent_options(i))
+
     def agent_start(self, i):
-        argv = self.ours("watch", "--pid", str(self.pids[i]), *self.agent_options(i))
-        words = ["unshare", "--uts", "sh", "-c", f"hostname {self.host_name(i)} && exec \"$@\"", "sh", *argv]
+        words = ["unshare", "--uts", "sh", "-c", f"hostname {self.host_name(i)} && exec \"$@\"", "sh",
+                 *self.agent_words(i)]
         at, self.at = self.at, self.hosts.names[i]
         try:
             return Process(self, f"agent{i}", words)
