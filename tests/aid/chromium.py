@@ -39,6 +39,7 @@ class Browser:
         os.close(back_w)
         self.n, self.rest, self.session = 0, b"", None
         self.errors, self.asked, self.loaded = [], [], False
+        self.traced, self.tracing = [], False
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -65,6 +66,10 @@ class Browser:
             self.asked.append(p["request"]["url"])
         elif method == "Page.loadEventFired":
             self.loaded = True
+        elif method == "Tracing.dataCollected":
+            self.traced += p["value"]
+        elif method == "Tracing.tracingComplete":
+            self.tracing = False
 
     def call(self, method, **params):
         self.n += 1
@@ -101,6 +106,17 @@ class Browser:
         if "exceptionDetails" in got:
             raise RuntimeError(f"{script[:80]}: {got['exceptionDetails']}")
         return got["result"].get("value")
+
+    def trace(self, script):
+        """Its value, and the events of all of the browser's threads while it ran: the browser's own trace."""
+        self.traced, self.tracing = [], True
+        self.call("Tracing.start", transferMode="ReportEvents", traceConfig={"includedCategories": [
+            "toplevel", "devtools.timeline"]})
+        value = self.ask(script)
+        self.call("Tracing.end")
+        while self.tracing:
+            self.note(self.read())
+        return value, self.traced
 
     def key(self, key, **more):
         for kind in ("keyDown", "keyUp"):

@@ -80,12 +80,16 @@ def told(hook, rank, kinds, event):
 
 
 def each_channel_once(hook, id):
-    """Each format has as many messages of the incident as events there were: none is there twice."""
-    events = [b["event"] for _, p, b in hook.got if p == "/json" and b["id"] == id]
+    """Each format has as many messages of the incident, which is over, as events there were: none is there twice. They
+    are sent at the same time: the last one of a format may come after the last one of another."""
+    def of(name):
+        return [b for _, p, b in hook.got if p == f"/{name}" and id in json.dumps(b)]
+
+    events = [b["event"] for b in of("json")]
+    job.check(events.count("open") == 1 and events.count("resolved") == 1, f"{events}")
     for name in monitoring.Notify.FORMATS:
-        of = [b for _, p, b in hook.got if p == f"/{name}" and id in json.dumps(b)]
-        job.check(len(of) == len(events), f"{name} has {len(of)} messages, events {events}: {of}")
-    job.check(events.count("open") == 1 and events.count("resolved") <= 1, f"{events}")
+        hook.wait(lambda *_: len(of(name)) >= len(events), 30)
+        job.check(len(of(name)) == len(events), f"{name} has {len(of(name))} messages, events {events}: {of(name)}")
     return events
 
 

@@ -31,6 +31,13 @@ class Levels {
     return this.known.get(key);
   }
 
+  // All that a view of so many pixels may ask for, so that no frame of a zoom waits for it.
+  prepare(width, height) {
+    const { rows, cols } = this.get(0, 0);
+    for (let ly = 0; !ly || rows >> ly >= height; ly++)
+      for (let lx = 0; !lx || cols >> lx >= width; lx++) this.get(ly, lx);
+  }
+
   joinRows({ cells, rows, cols }) {
     const n = rows + 1 >> 1, to = new Uint8Array(n * cols);
     for (let r = 0; r < n; r++) {

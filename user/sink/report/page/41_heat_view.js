@@ -17,8 +17,11 @@ class HeatView {
 
   async load() {
     const m = this.map;
-    for (const metric of ["late", "step"])
-      this.levels[metric] = new Levels(transposed(await unpack(m[metric]), m.n_rows, m.n_cols), m.n_rows, m.n_cols);
+    for (const metric of ["late", "step"]) {
+      const cells = transposed(await unpack(m[metric]), m.n_rows, m.n_cols);
+      this.levels[metric] = new Levels(cells, m.n_rows, m.n_cols);
+      if (this.pw) this.levels[metric].prepare(this.pw, this.ph);
+    }
     this.repaint();
   }
 
