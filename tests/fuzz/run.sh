@@ -17,7 +17,7 @@ fuzz() { # target, name
 	mkdir -p "$corpus" "$O/fuzz/crashes"
 	((seed)) && corpus=$(mktemp -d "$O/fuzz/corpus/$2.XXXXXX")
 	first_inputs "$made" "$2"
-	target_run "$1" "$2" "$O/fuzz/crashes/$2-" -max_total_time="$seconds" -seed="$seed" "$corpus" "$made" \
+	target_run "$1" "$O/fuzz/crashes/$2-" -max_total_time="$seconds" -seed="$seed" "$corpus" "$made" \
 		> "$log" 2>&1 < /dev/null
 	status=$?
 	((seed)) && rm -rf "$corpus"

@@ -2,12 +2,11 @@
 # How a fuzz target runs and what its log says, for run.sh and for the pack's scripts, which source it.
 export UBSAN_OPTIONS=print_stacktrace=1
 
-# target_run TARGET NAME CRASHES ARGUMENT...: what crashes it becomes a file CRASHES*. With detect_leaks=0 no leak is
-# looked for.
+# target_run TARGET CRASHES ARGUMENT...: what crashes it becomes a file CRASHES*. With detect_leaks=0 no leak is looked
+# for.
 target_run() {
-	local target=$1 name=$2 crashes=$3 leaks=${detect_leaks:-1}
-	shift 3
-	[[ $name == config ]] && leaks=0 # a configuration's values are kept, by design
+	local target=$1 crashes=$2 leaks=${detect_leaks:-1}
+	shift 2
 	ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1 "$target" -rss_limit_mb=2048 -timeout=10 \
 		-max_len=65536 -len_control=0 -print_final_stats=1 -artifact_prefix="$crashes" "$@"
 }

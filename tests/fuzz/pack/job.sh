@@ -11,7 +11,7 @@ mkdir -p "$corpus"
 cp "$here/corpus/$name"/* "$corpus/" 2> /dev/null
 end=$((SECONDS + seconds))
 while ((SECONDS < end && crashed < CRASHES_MAX)); do
-	target_run "$out/bin/fuzz_$name" "$name" "$out/crashes/$job-" -max_total_time=$((end - SECONDS)) "$corpus" \
+	target_run "$out/bin/fuzz_$name" "$out/crashes/$job-" -max_total_time=$((end - SECONDS)) "$corpus" \
 		>> "$log" 2>&1
 	now=$?
 	((now)) && status=$now && ((++crashed))

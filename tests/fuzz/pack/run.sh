@@ -33,9 +33,9 @@ targets=("$out"/bin/fuzz_*)
 
 # A container that refuses ptrace has no search for leaks; another failure is the pack's (a library, the C library's
 # version), and each target would have it.
-tried=$(target_run "${targets[0]}" none "$out/crashes/none-" -runs=1 2>&1) || {
+tried=$(target_run "${targets[0]}" "$out/crashes/none-" -runs=1 2>&1) || {
 	detect_leaks=0
-	tried=$(target_run "${targets[0]}" none "$out/crashes/none-" -runs=1 2>&1) ||
+	tried=$(target_run "${targets[0]}" "$out/crashes/none-" -runs=1 2>&1) ||
 		{ echo "${targets[0]} does not run here: $(tail -n 5 <<< "$tried")" >&2; exit 1; }
 	echo "leaks are not looked for: the sanitizer may not trace here"
 }
