@@ -266,6 +266,17 @@ struct answer {
 	char error[512];
 };
 
+/* Its user owns files that another process of no capability must not write to. What it sends is open already. */
+int publisher_confine(void)
+{
+	static const char *const writable[] = { "/dev/null" };
+	int err = confine_bus();
+
+	if (!err)
+		err = confine_writes(writable, 1);
+	return err ? err : confine_bus_calls(); /* the library's threads have the filter of the one that starts them */
+}
+
 static _Noreturn void child_main(const struct bus_cfg *cfg, const char *token, int fd)
 {
 	struct spool *s = spool_new(SPOOL_BYTES);
@@ -278,9 +289,7 @@ static _Noreturn void child_main(const struct bus_cfg *cfg, const char *token, i
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	if (!a.err)
-		a.err = confine_bus();
-	if (!a.err)
-		a.err = confine_bus_calls(); /* the library's threads have the filter of the one that starts them */
+		a.err = publisher_confine();
 	if (!a.err)
 		a.err = bus_nats_open(cfg, &b, a.error, sizeof(a.error));
 	if (send(fd, &a, sizeof(a), MSG_NOSIGNAL) == sizeof(a) && !a.err)

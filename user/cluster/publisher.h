@@ -54,5 +54,7 @@ void publisher_answer(int fd, uint64_t number, const char *host, int file, const
 /* What it does, until the other end of `fd` is closed. For tests: on any bus, in this process. */
 struct spool;
 void publisher_run(struct bus *b, const char *token, int fd, struct spool *s);
+/* What that process gives up, for good. For tests: in a child of theirs. 0 or -errno. */
+int publisher_confine(void);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * test_target_crimes.c - each kind of process that reads what others wrote, as if that had taken it over: it tries to
  * open, connect, fork, run, trace, signal, map code and the like. What a kind does for its living it may; everything
- * else kills it. Readers and parsers are the real ones, replays and keepers processes that gave up the same.
+ * else kills it. Readers and parsers are the real ones, the others processes that gave up the same. Who runs libraries
+ * of others is refused what it may not, and lives on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,9 +33,19 @@
 #include <unistd.h>
 
 #include "base/confine.h"
+#include "cluster/publisher.h"
 #include "inspect/reader/reader.h"
 
-enum { KIND_READER = 1, KIND_PARSER = 2, KIND_REPLAY = 4, KIND_KEEPER = 8, KIND_NONE = 0 };
+enum {
+	KIND_READER = 1,
+	KIND_PARSER = 2,
+	KIND_REPLAY = 4,
+	KIND_KEEPER = 8,
+	KIND_SERVER = 16,
+	KIND_SCREEN = 32,
+	KIND_REFUSED = 64, /* no more than refused to a server: libc may want a file of its own */
+	KIND_NONE = 0
+};
 #define PATH "/tmp/ranktrace-crime"
 
 static pid_t victim; /* another process, of root's */
@@ -74,11 +85,11 @@ static long call_of_32_bits(void)
 
 /* Those of `may` live from it; the others die of trying. */
 #define CRIMES(X) \
-	X(nothing, KIND_READER | KIND_PARSER | KIND_REPLAY, getpid() < 0) \
-	X(open_to_read, KIND_READER | KIND_KEEPER, open("/etc/passwd", O_RDONLY)) \
-	X(open_to_write, KIND_NONE, open(PATH, O_WRONLY)) \
-	X(open_to_append, KIND_NONE, open(PATH, O_RDWR | O_APPEND)) \
-	X(create, KIND_NONE, open(PATH, O_RDONLY | O_CREAT, 0600)) \
+	X(nothing, KIND_READER | KIND_PARSER | KIND_REPLAY | KIND_SERVER | KIND_SCREEN, getpid() < 0) \
+	X(open_to_read, KIND_READER | KIND_KEEPER | KIND_REFUSED, open("/etc/passwd", O_RDONLY)) \
+	X(open_to_write, KIND_REFUSED, open("/etc/passwd", O_WRONLY)) \
+	X(open_to_append, KIND_REFUSED, open(PATH, O_RDWR | O_APPEND)) \
+	X(create, KIND_REFUSED, open(PATH, O_RDONLY | O_CREAT, 0600)) \
 	X(truncate_a_file, KIND_NONE, truncate(PATH, 0)) \
 	X(open_by_handle, KIND_NONE, syscall(SYS_open_by_handle_at, 0, page, 0)) \
 	X(memory_file, KIND_NONE, memfd_create("x", 0)) \
@@ -88,14 +99,14 @@ static long call_of_32_bits(void)
 	X(rename_a_file, KIND_KEEPER, rename(PATH, PATH "2")) \
 	X(remove_a_file, KIND_KEEPER, unlink(PATH)) \
 	X(read_a_folder, KIND_READER, syscall(SYS_getdents64, 0, page, sizeof(page))) \
-	X(write_to_what_is_open, KIND_REPLAY, write(2, "", 0)) \
+	X(write_to_what_is_open, KIND_REPLAY | KIND_SERVER | KIND_SCREEN, write(2, "", 0)) \
 	X(type_into_a_terminal, KIND_NONE, ioctl(0, TIOCSTI, "x")) \
 	X(socket_inet, KIND_NONE, socket(AF_INET, SOCK_STREAM, 0)) \
 	X(socket_unix, KIND_NONE, socket(AF_UNIX, SOCK_STREAM, 0)) \
 	X(socket_packet, KIND_NONE, socket(AF_PACKET, SOCK_RAW, 0)) \
 	X(socket_netlink, KIND_READER, socket(AF_NETLINK, SOCK_DGRAM, 4)) \
 	X(connect_what_is_open, KIND_NONE, connect(0, (struct sockaddr *)page, 16)) \
-	X(fork_a_child, KIND_NONE, fork() ? 0 : pause()) \
+	X(fork_a_child, KIND_NONE, fork() ?: pause()) \
 	X(clone_a_thread, KIND_NONE, syscall(SYS_clone, CLONE_VM, 0, 0, 0, 0)) \
 	X(run_a_program, KIND_NONE, run_program()) \
 	X(trace_another, KIND_NONE, ptrace(PTRACE_SEIZE, victim, 0, 0)) \
@@ -129,10 +140,9 @@ static long call_of_32_bits(void)
 	X(call_of_a_later_kernel, KIND_NONE, syscall(100000))
 
 #define FUNCTION(name, may, act) \
-	static void name(void) \
+	static long name(void) \
 	{ \
-		volatile long did = act; \
-		(void)did; \
+		return act; \
 	}
 CRIMES(FUNCTION)
 #if defined(__x86_64__)
@@ -143,7 +153,7 @@ FUNCTION(call_of_x32, 0, syscall(0x40000000 + SYS_getpid))
 static const struct {
 	const char *name;
 	unsigned may;
-	void (*act)(void);
+	long (*act)(void);
 } crimes[] = {
 #define ROW(name, may, act) { #name, may, name },
 	CRIMES(ROW)
@@ -183,22 +193,30 @@ static void a_parser_does_nothing(void **state)
 		      parser_run(*state, 0, job_crime, &i, sizeof(i), NULL, 0, 2000, NULL, 0, NULL) == -EIO);
 }
 
+enum outcome { DIED, WAS_REFUSED, DID_IT, WAS_NOT_CONFINED };
+
 /* By the signal of the filter, if at all. */
-static bool dies_of(int which, int (*confine)(void), int (*calls)(void))
+static enum outcome outcome_of(int which, int (*confine)(void), int (*calls)(void))
 {
 	int status = 0;
 	pid_t pid = fork();
 
 	if (!pid) {
 		if (confine() || calls())
-			_exit(2);
-		crimes[which].act();
-		_exit(0);
+			_exit(WAS_NOT_CONFINED);
+		_exit(crimes[which].act() < 0 ? WAS_REFUSED : DID_IT);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	if (!WIFSIGNALED(status) && WEXITSTATUS(status) != 0)
+	if (WIFSIGNALED(status))
+		return DIED;
+	if (WEXITSTATUS(status) != WAS_REFUSED && WEXITSTATUS(status) != DID_IT)
 		fail_msg("%s: status %x", crimes[which].name, status);
-	return WIFSIGNALED(status);
+	return WEXITSTATUS(status);
+}
+
+static bool dies_of(int which, int (*confine)(void), int (*calls)(void))
+{
+	return outcome_of(which, confine, calls) == DIED;
 }
 
 static void a_replay_writes_what_is_open(void **state)
@@ -213,6 +231,54 @@ static void a_keeper_renames(void **state)
 	(void)state;
 	for (int i = 1; i < (int)N; i++)
 		check(i, KIND_KEEPER, dies_of(i, confine_keeper, confine_keeper_calls));
+}
+
+static void a_screen_draws(void **state)
+{
+	(void)state;
+	for (int i = 0; i < (int)N; i++)
+		check(i, KIND_SCREEN, dies_of(i, confine_replay, confine_screen_calls));
+}
+
+static void a_server_answers(void **state)
+{
+	(void)state;
+	for (int i = 0; i < (int)N; i++) {
+		enum outcome o = outcome_of(i, confine_server, confine_server_calls);
+
+		if (!(crimes[i].may & KIND_REFUSED))
+			check(i, KIND_SERVER, o == DIED);
+		else if (o == DID_IT)
+			fail_msg("%s: a server did it", crimes[i].name);
+	}
+}
+
+static int nothing_more(void)
+{
+	return 0;
+}
+
+/* It may have sockets, read files, and do what a library of others wants for itself. */
+static void a_bus_acts_on_nobody(void **state)
+{
+	static const char *const acts[] = {
+		"open_to_write", "create",        "truncate_a_file", "open_by_handle", "make_folder",    "make_link",
+		"change_mode",   "rename_a_file", "remove_a_file",   "fork_a_child",   "clone_a_thread", "run_a_program",
+		"trace_another", "read_another",  "write_another",   "sample_another", "signal_another", "signal_a_thread",
+		"hold_another",  "take_a_file",   "load_bpf",        "load_a_module",  "new_namespace",  "new_root",
+		"keys",          "ring_of_calls", "clock",
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(acts) / sizeof(acts[0]); k++) {
+		int i = 0;
+
+		while (i < (int)N && strcmp(crimes[i].name, acts[k]) != 0)
+			i++;
+		assert_true(i < (int)N);
+		if (outcome_of(i, publisher_confine, nothing_more) != WAS_REFUSED)
+			fail_msg("%s: a bus did it, or died of it", acts[k]);
+	}
 }
 
 static int collector_refused(void)
@@ -269,6 +335,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_reader_only_looks),          cmocka_unit_test(a_parser_does_nothing),
 		cmocka_unit_test(a_replay_writes_what_is_open), cmocka_unit_test(a_keeper_renames),
+		cmocka_unit_test(a_screen_draws),               cmocka_unit_test(a_server_answers),
+		cmocka_unit_test(a_bus_acts_on_nobody),
 		cmocka_unit_test(a_collector_reads_no_memory),  cmocka_unit_test(none_was_harmed),
 	};
 
