@@ -265,7 +265,7 @@ static const struct target_proc *payer_find(const struct loader *l, const struct
 	for (size_t i = 0; i < n; i++) {
 		if (list[i]->uid == proc->uid)
 			continue;
-		for (size_t k = 0; k < list[i]->n_libs; k++)
+		for (size_t k = 0; k < list[i]->n_files; k++)
 			if (target_file_same(list[i]->libs[k].file, file))
 				return list[i];
 	}
@@ -296,7 +296,8 @@ static bool row_defined(void *arg, const struct probe *row)
 {
 	const struct file_of *f = arg;
 
-	return target_file_symbol(f->l->cfg.targets, f->file, row->symbol);
+	return target_file_symbol(f->l->cfg.targets, f->file, row->symbol) ||
+	       (row->alias && target_file_symbol(f->l->cfg.targets, f->file, row->alias));
 }
 
 /* Once for a file and group, not for each process that maps it. */

@@ -202,7 +202,7 @@ static uint64_t hash_build_id(const uint8_t *build_id, size_t len)
 
 static bool maps_file(const struct target_proc *p, const uint8_t *build_id, size_t len)
 {
-	for (size_t i = 0; i < p->n_libs; i++) {
+	for (size_t i = 0; i < p->n_files; i++) {
 		const struct elf_facts *f = &p->libs[i].file->facts;
 
 		if (f->build_id_len == len && !memcmp(f->build_id, build_id, len))

@@ -23,14 +23,16 @@
 int batch_new(struct batch *b, size_t n_rows)
 {
 	b->offsets = calloc(n_rows, sizeof(*b->offsets));
+	b->semaphores = calloc(n_rows, sizeof(*b->semaphores));
 	b->cookies = calloc(n_rows, sizeof(*b->cookies));
 	b->n = 0;
-	return b->offsets && b->cookies ? 0 : -ENOMEM;
+	return b->offsets && b->semaphores && b->cookies ? 0 : -ENOMEM;
 }
 
 void batch_free(struct batch *b)
 {
 	free(b->offsets);
+	free(b->semaphores);
 	free(b->cookies);
 }
 
@@ -60,6 +62,7 @@ static void batch_fill(const struct loader *l, struct batch *b, const struct lib
 		    strcmp(t->probes[i].program, lead->program))
 			continue;
 		b->offsets[b->n] = lib->symbols[i].offset;
+		b->semaphores[b->n] = lib->symbols[i].semaphore;
 		b->cookies[b->n++] = cookie_of(l, lib, i, flags);
 	}
 }
@@ -126,14 +129,15 @@ static int link_keep(struct attached *a, struct bpf_link *link)
 int batch_attach(struct loader *l, struct attached *a, const struct bpf_program *prog, const char *path,
 		 const struct batch *b, bool at_return)
 {
-	LIBBPF_OPTS(bpf_uprobe_multi_opts, multi, .offsets = b->offsets, .cookies = b->cookies, .cnt = b->n,
-		    .retprobe = at_return);
+	LIBBPF_OPTS(bpf_uprobe_multi_opts, multi, .offsets = b->offsets, .ref_ctr_offsets = b->semaphores,
+		    .cookies = b->cookies, .cnt = b->n, .retprobe = at_return);
 	int err = 0;
 
 	if (l->multi)
 		return link_keep(a, bpf_program__attach_uprobe_multi(prog, a->tgid, path, NULL, &multi));
 	for (size_t i = 0; !err && i < b->n; i++) {
-		LIBBPF_OPTS(bpf_uprobe_opts, one, .retprobe = at_return);
+		LIBBPF_OPTS(bpf_uprobe_opts, one, .retprobe = at_return,
+			    .ref_ctr_offset = b->semaphores ? b->semaphores[i] : 0);
 
 		if (!(l->lacks & KERNEL_BIT(COOKIE)))
 			one.bpf_cookie = b->cookies[i];
@@ -148,9 +152,9 @@ static int row_attach(struct tracer_handle *h, struct attached *a, const struct 
 {
 	const struct probe *p = &h->tracer->probes[row];
 	const struct bpf_program *prog = bpf_object__find_program_by_name(h->object, p->program);
-	unsigned long offset = lib->symbols[row].offset;
+	unsigned long offset = lib->symbols[row].offset, semaphore = lib->symbols[row].semaphore;
 	__u64 cookie = cookie_of(h->loader, lib, row, flags);
-	struct batch b = { .offsets = &offset, .cookies = &cookie, .n = 1 };
+	struct batch b = { .offsets = &offset, .semaphores = &semaphore, .cookies = &cookie, .n = 1 };
 	int err;
 
 	if (!lib->symbols[row].found)
@@ -263,7 +267,7 @@ static int batch_go_on(struct tracer_handle *h, struct attached *a, struct lib_p
 
 	while (!err && a->n_rows - before < b->n) {
 		size_t done = a->n_rows - before, left = b->n - done, n = chunk_size(lib);
-		struct batch part = { b->offsets + done, b->cookies + done, n < left ? n : left };
+		struct batch part = { b->offsets + done, b->semaphores + done, b->cookies + done, n < left ? n : left };
 
 		if (lib->price_ns >= DEAR_NS && clock_monotonic_ns() >= h->loader->slice_until_ns)
 			return 1;

@@ -33,8 +33,8 @@ static void order_run(void *arg)
 {
 	struct attacher *t = arg;
 	const struct attach_order *o = &t->order;
-	LIBBPF_OPTS(bpf_uprobe_multi_opts, multi, .offsets = t->batch.offsets, .cookies = t->batch.cookies,
-		    .cnt = t->batch.n, .retprobe = o->at_return);
+	LIBBPF_OPTS(bpf_uprobe_multi_opts, multi, .offsets = t->batch.offsets, .ref_ctr_offsets = t->batch.semaphores,
+		    .cookies = t->batch.cookies, .cnt = t->batch.n, .retprobe = o->at_return);
 	uint64_t begin_ns = o->by_wall_clock ? clock_monotonic_ns() : side_thread_cpu_ns();
 	char path[64];
 
@@ -74,6 +74,7 @@ static int order_keep(struct attacher *t, const struct attach_order *order)
 		return err;
 	}
 	memcpy(t->batch.offsets, order->batch->offsets, n * sizeof(*t->batch.offsets));
+	memcpy(t->batch.semaphores, order->batch->semaphores, n * sizeof(*t->batch.semaphores));
 	memcpy(t->batch.cookies, order->batch->cookies, n * sizeof(*t->batch.cookies));
 	t->batch.n = n;
 	return 0;

@@ -106,6 +106,7 @@ struct shed { /* groups that were removed from a process, one bit each */
 
 struct batch { /* rows of one program and side; room for all rows of the tracer */
 	unsigned long *offsets;
+	unsigned long *semaphores; /* of static marks, 0 none; NULL: none in any row */
 	__u64 *cookies;
 	size_t n;
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_elf_find.c - functions by the begin of their name, and virtual functions that no symbol names any more: in a
- * stripped library made here, with both forms of relocations, in damaged copies of it, and in libtorch where it is.
+ * stripped library made here, with both forms of relocations, in damaged copies of it, and in libtorch where it is;
+ * static marks, in that library and in an interpreter.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,6 +21,7 @@
 #include "inspect/elf/elf_file.h"
 
 #define TORCH "/usr/lib/x86_64-linux-gnu/libtorch_cpu.so.1.13"
+#define PYTHON "/usr/bin/python3.11"
 #define DAMAGES 3000
 
 /* What a compiler makes of a class with a destructor (slots 0, 1) and two virtual functions, and of another one that is
@@ -37,6 +39,15 @@ static const char source[] =
 	"struct table vc = { 0, &tc, { d1, d0, release, other } }, vc2 = { 0, &tc, { e1, e0, release, other } };\n"
 	"void *catches[] = { &ta, 0, d1, e1 };\n" /* a pointer to the type that is no table */
 	"fn *const truth[] = { d0, e0 };\n"
+	"volatile unsigned short counter __attribute__((section(\".probes\")));\n"
+	"const unsigned short unwritten = 1;\n"
+	"#define MARK(base, name, semaphore) __asm__ volatile(\"990: \" base \"\\n\"\\\n"
+	"\".pushsection .note.stapsdt, \\\"\\\", \\\"note\\\"\\n.balign 4\\n.4byte 8, 994f - 993f, 3\\n\"\\\n"
+	"\".asciz \\\"stapsdt\\\"\\n993: .8byte 990b, 0, \" semaphore \"\\n.asciz \\\"test\\\"\\n\"\\\n"
+	"\".asciz \\\"\" name \"\\\"\\n.asciz \\\"\\\"\\n994: .balign 4\\n.popsection\\n\")\n"
+	"void marks(void)\n"
+	"{ MARK(\"nop\", \"seen\", \"counter\"); MARK(\"nop\", \"plain\", \"0\"); MARK(\"nop\", \"twice\", \"0\");\n"
+	"  MARK(\"nop\", \"twice\", \"0\"); MARK(\"ret\", \"code\", \"0\"); MARK(\"nop\", \"far\", \"unwritten\"); }\n"
 	"void _ZN4test4workEiRKSs(void) { d1(); }\n"
 	"void _ZN4test7workingEv(void) { d0(); }\n";
 
@@ -177,11 +188,43 @@ static void what_is_not_for_sure_is_not_found(void **state)
 	assert_int_equal(find(plain, alone, 2, s), 0); /* no C++ function of the list is in it: not searched */
 }
 
+/* A mark is found by its note in the stripped file, with the counter that it asks; not where it is in two places, is no
+ * empty instruction, or has its counter where nothing may be written. */
+static void static_marks(void **state)
+{
+	static const char *const names[] = { "test:seen", "test:plain", "test:twice", "test:code",
+					     "test:far",  "test:see",   "tes:seen",   "test:" };
+	struct elf_symbol s[8];
+	unsigned char code[2] = { 0 };
+	int fd = open(plain, O_RDONLY);
+
+	(void)state;
+	assert_int_equal(find(plain, names, 8, s), 2);
+	assert_true(s[0].found && s[0].semaphore && !(s[0].semaphore % 2) && s[1].found && !s[1].semaphore);
+	assert_int_equal(pread(fd, code, sizeof(code), (off_t)s[0].semaphore), sizeof(code));
+	assert_true(!code[0] && !code[1]); /* nobody looks */
+	assert_int_not_equal(s[0].offset, s[1].offset);
+	close(fd);
+	assert_int_equal(find(packed, names, 8, s), 2);
+}
+
+static void debians_python(void **state)
+{
+	static const char *const names[] = { "python:gc__start", "python:gc__done", "PyGC_Collect", "gc_collect_main" };
+	struct elf_symbol s[4];
+
+	(void)state;
+	if (access(PYTHON, R_OK))
+		skip();
+	assert_int_equal(find(PYTHON, names, 4, s), 3);
+	assert_true(s[0].semaphore && s[1].semaphore && s[0].semaphore != s[1].semaphore && !s[3].found);
+}
+
 static void damaged_copies_are_survived(void **state)
 {
-	static const char *const names[] = { "_ZN4test4work*", "N4test5thing[1]", "N4test7derived[1]" };
+	static const char *const names[] = { "_ZN4test4work*", "N4test5thing[1]", "N4test7derived[1]", "test:seen" };
 	const char *seed = getenv("SEED");
-	struct elf_symbol s[3];
+	struct elf_symbol s[4];
 	uint8_t *bytes = malloc(1 << 16);
 	char path[96];
 
@@ -201,8 +244,9 @@ static void damaged_copies_are_survived(void **state)
 		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 		assert_int_equal(write(fd, bytes, n), n);
 		close(fd);
-		if (find(path, names, 3, s) > 1 && s[1].found)
-			assert_true(s[1].offset < (uint64_t)n);
+		if (find(path, names, 4, s) > 0)
+			for (int k = 0; k < 4; k++)
+				assert_true(s[k].offset < (uint64_t)n && s[k].semaphore < (uint64_t)n);
 	}
 	free(bytes);
 }
@@ -230,6 +274,8 @@ int main(void)
 		cmocka_unit_test(both_forms_of_relocations_were_there),
 		cmocka_unit_test(is_the_function_that_the_table_holds),
 		cmocka_unit_test(what_is_not_for_sure_is_not_found),
+		cmocka_unit_test(static_marks),
+		cmocka_unit_test(debians_python),
 		cmocka_unit_test(damaged_copies_are_survived),
 		cmocka_unit_test(libtorch),
 	};

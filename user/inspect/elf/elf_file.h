@@ -39,9 +39,10 @@ struct elf_facts {
 
 struct elf_symbol { /* of a function defined in this file */
 	bool found;
-	uint64_t offset; /* in the file: what a uprobe wants; text segment checked */
-	uint64_t vaddr;  /* in the image */
-	uint64_t size;   /* bytes, 0 unknown */
+	uint64_t offset;    /* in the file: what a uprobe wants; text segment checked */
+	uint64_t vaddr;     /* in the image */
+	uint64_t size;      /* bytes, 0 unknown */
+	uint64_t semaphore; /* of a static mark: in the file, of the counter of who looks; 0 none */
 };
 
 struct elf_name {                       /* nearest function at or before a file offset */
@@ -63,7 +64,8 @@ const struct elf_facts *elf_file_facts(const struct elf_file *f);
  * Looks the names up in .dynsym and .symtab (undefined entries do not count). ret has n entries, all written. A name
  * may be the begin of one ("_ZN5torch8autograd6Engine7execute*": what follows differs between versions), or a virtual
  * function without a name ("N5torch4NodeE[1]": class as in its type info, slot in its table), which is looked for in
- * files alone where a wanted C++ function was found.
+ * files alone where a wanted C++ function was found; or a static mark by provider and name ("python:gc__start"), if the
+ * file has it in one place.
  * Returns how many were found, or -E2BIG (n > ELF_WANTED_MAX).
  */
 int elf_file_find(const struct elf_file *f, const char *const names[], size_t n, struct elf_symbol *ret);

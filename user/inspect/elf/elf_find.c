@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * elf_find.c - where wanted functions are in a file: by name, by the begin of a name, or by class and slot (elf_file.h
- * has how each is written). One pass over the symbols; a name is compared with those alone that begin with its letter.
+ * elf_find.c - where wanted functions are in a file: by name, by the begin of a name, by class and slot, or as a static
+ * mark (elf_file.h has how each is written). One pass over the symbols; a name is compared with those alone that begin
+ * with its letter.
  */
 #include "inspect/elf/elf_private.h"
 
@@ -22,6 +23,11 @@ static bool is_virtual(const char *name)
 	return len && name[len - 1] == ']';
 }
 
+static bool is_usdt(const char *name)
+{
+	return strchr(name, ':');
+}
+
 static void wanted_fill(struct wanted *w, const char *const names[], size_t n)
 {
 	memset(w->first, -1, sizeof(w->first));
@@ -29,7 +35,7 @@ static void wanted_fill(struct wanted *w, const char *const names[], size_t n)
 	for (size_t i = n; i--;) {
 		size_t len = strlen(names[i]);
 
-		if (!len || is_virtual(names[i]))
+		if (!len || is_virtual(names[i]) || is_usdt(names[i]))
 			continue;
 		w->len[i] = names[i][len - 1] == '*' ? len - 1 : 0;
 		w->next[i] = w->first[(uint8_t)names[i][0]];
@@ -63,7 +69,7 @@ static int find_in(const struct elf_file *f, const struct symtab *t, const struc
 
 		for (; name && i >= 0; i = w->next[i])
 			if (!ret[i].found && !is_old_version(t, k) && is_wanted(w, i, name)) {
-				ret[i] = (struct elf_symbol){ true, offset, s->st_value, s->st_size };
+				ret[i] = (struct elf_symbol){ true, offset, s->st_value, s->st_size, 0 };
 				found++;
 			}
 	}
@@ -114,7 +120,7 @@ static bool virtual_find(const struct elf_file *f, const char *name, struct elf_
 		return false;
 	if (elf_file_entries(f, &offset, 1, &begins) || !begins)
 		return false;
-	*ret = (struct elf_symbol){ true, offset, vaddr, 0 };
+	*ret = (struct elf_symbol){ true, offset, vaddr, 0, 0 };
 	return true;
 }
 
@@ -131,5 +137,7 @@ int elf_file_find(const struct elf_file *f, const char *const names[], size_t n,
 		found += find_in(f, &f->tabs[i], &w, ret);
 	for (size_t i = 0; has_cxx(names, n, ret) && i < n; i++)
 		found += is_virtual(names[i]) && virtual_find(f, names[i], &ret[i]);
+	for (size_t i = 0; i < n; i++)
+		found += is_usdt(names[i]) && elf_usdt_find(f, names[i], &ret[i]);
 	return found;
 }

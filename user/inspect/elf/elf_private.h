@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * elf_private.h - the mapped file and its symbol tables, shared by elf_file.c (what is in it), elf_find.c (wanted
- * functions) and elf_virtual.c (functions without a name).
+ * functions), elf_virtual.c (functions without a name) and elf_usdt.c (static marks).
  */
 #ifndef RANKTRACE_ELF_PRIVATE_H
 #define RANKTRACE_ELF_PRIVATE_H
@@ -35,5 +35,7 @@ bool elf_vaddr_to_offset(const struct elf_facts *facts, uint64_t vaddr, uint64_t
 /* The address of the virtual function in this slot of a class, by its type's name as the compiler writes it; 0: not
  * there, or not for sure. */
 uint64_t elf_virtual_find(const struct elf_file *f, const char *type, size_t type_len, unsigned slot);
+/* A static mark, "provider:name": false, it is not there, in more than one place, or not as it should be. */
+bool elf_usdt_find(const struct elf_file *f, const char *name, struct elf_symbol *ret);
 
 #endif
