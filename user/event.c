@@ -63,7 +63,7 @@ const char *probe_group_what(enum probe_group group)
 			"allocations, loads of code, timed copies, questions for elapsed times, backward and DDP",
 		[PROBES_POLLS] = "cuEventQuery and cuStreamQuery",
 		[PROBES_POSTS] = "RDMA posts and completions",
-		[PROBES_RANGES] = "ranges of PyTorch",
+		[PROBES_RANGES] = "ranges of PyTorch, collections of Python",
 		[PROBES_BURST] = "launches, asynchronous copies and asynchronous allocations",
 	};
 

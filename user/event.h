@@ -24,6 +24,7 @@
 #include "tracers/sched/wire/pressure.h"
 #include "tracers/sched/wire/throttle.h"
 #include "tracers/torch/wire/torch.h"
+#include "tracers/python/wire/python.h"
 
 enum event_kind {
 	EV_NONE,
@@ -101,6 +102,7 @@ enum event_kind {
 	EV_REPORTED,      /* reported: of a rank's calls, as its host says */
 	EV_KNOWN_PHASE,   /* known_phase: what an earlier session learnt of a job's pauses */
 	EV_TORCH,         /* torch: a mark that PyTorch passed */
+	EV_PYTHON_GC,     /* python_gc: Python collected garbage, or does */
 };
 
 /* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */
@@ -304,6 +306,7 @@ struct event {
 		struct waits_for wait;
 		struct known_phase_event known_phase;
 		struct torch_mark torch;
+		struct python_gc python_gc;
 		struct proxy_part
 			proxy; /* flags PROXY_SAMPLE: a sample begins, of n parts that follow; no part itself */
 		struct {

@@ -41,6 +41,7 @@ struct tracer {
 	enum wire_tracer id;
 	bool of_machine; /* its hooks are the machine's, not the targets': in every tier, and one that is absent is no
 			    trouble */
+	bool of_many;    /* many programs have its files: one alone makes no process a rank, or interesting */
 	const struct probe *probes; /* NULL: no uprobes, its programs attach to the kernel */
 	size_t n_probes;
 	/* Do two rows of one side mean the same to the programs, so that at one address they are one function under two

@@ -4,6 +4,7 @@
 ddp_gloo.py LOG STEPS WORKERS SEED RANGES, with RANK and so on in the environment; RANGES: of the script's own in each
 step. PyTorch 1.13's record_function calls an older function than 2.0 to 2.11 do; here it enters ranges as those do, in
 the same places."""
+import gc
 import json
 import os
 import random
@@ -42,9 +43,12 @@ class Net(torch.nn.Module):
         layers = [torch.nn.Linear(WIDTH, WIDTH) for _ in range(4)]
         self.layers = torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, 10))
         self.pause_s = 0.0
+        self.collects = False
 
     def forward(self, x):
         time.sleep(self.pause_s)
+        if self.collects:
+            gc.collect()
         return self.layers(x)
 
 
@@ -68,6 +72,7 @@ def training(batches, model, optimizer, micro_batches, rng):
             optimizer.zero_grad()
             s.take("optimizer")
         model.module.pause_s = rng.choice((0, 0, 0.003, 0.009))
+        model.module.collects = rng.random() < 0.1
         loss = torch.nn.functional.cross_entropy(model(x), y)
         s.take("forward")
         loss.backward()

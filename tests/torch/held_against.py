@@ -38,7 +38,7 @@ def phases_compared(pairs, phase_ns, is_preempted):
     phase_ns(step, phase) is the job's own word, is_preempted(step, phase) whether its thread lost its CPU between stamp
     and mark."""
     for truth, s in pairs:
-        for phase in PHASES:
+        for phase in PHASES + (("gc",) if s["gc_ns"] is not None else ()):
             # a forward ends where the engine begins, which is a little behind the job's stamp
             excused = is_preempted(truth, phase) or (phase == "forward" and is_preempted(truth, "backward"))
             yield phase, s[phase + "_ns"], phase_ns(truth, phase), excused, s, truth

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a training script writes down of its own phases, by its own clock."""
+import gc
 import resource
 import time
 
@@ -28,8 +29,25 @@ def preemptions():
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
+class Collections:
+    """What this process' collections of garbage took, by the interpreter's own callbacks."""
+    ns = begin_ns = 0
+
+    @classmethod
+    def note(cls, what, _):
+        now = time.monotonic_ns()
+        if what == "start":
+            cls.begin_ns = now
+        else:
+            cls.ns += now - cls.begin_ns
+
+
+gc.callbacks.append(Collections.note)
+
+
 class Stamps:
-    """Phases of a step; where the thread lost its CPU in one, the stamp may be late by as long as that took."""
+    """Phases of a step, collections of garbage in none but their own; where the thread lost its CPU in one, the stamp may
+    be late by as long as that took."""
 
     def __init__(self, rank):
         self.rank = rank
@@ -42,14 +60,20 @@ class Stamps:
         self.before = preemptions()
         self.ns = time.monotonic_ns()
         self.behind = preemptions()
+        self.gc_ns = Collections.ns
 
     def take(self, phase):
         """What passed since the last stamp was `phase`; None: in none."""
-        before, preempted = self.ns, self.before
+        before, preempted, gc_ns = self.ns, self.before, self.gc_ns
         self.now()
+        gc_ns = self.gc_ns - gc_ns
+        self.add("gc", gc_ns, gc_ns and self.behind > preempted)
         if phase:
-            self.ns_of[phase] = self.ns_of.get(phase, 0) + self.ns - before
-            self.preempted[phase] = self.preempted.get(phase, False) or self.behind > preempted
+            self.add(phase, self.ns - before - gc_ns, self.behind > preempted)
+
+    def add(self, phase, ns, preempted):
+        self.ns_of[phase] = self.ns_of.get(phase, 0) + ns
+        self.preempted[phase] = bool(self.preempted.get(phase, False) or preempted)
 
     def line(self, kind):
         return {"rank": self.rank, "kind": kind, "begin_ns": self.step_ns, "end_ns": self.ns, "phases": self.ns_of,

@@ -50,4 +50,5 @@ grown = case("grow", "--steps", 50, "--microbatches", 2, "--fault", "grow:ms=1,s
              "compile:rank=1,step=40,sec=1")
 job.check(longest(grown, 0, "optimizer") > 30, "steps did not grow")
 job.check(longest(grown, 1, "forward") > 950, "nothing was compiled")
-case("noise", "--steps", 60, "--layout", "pp=2", "--fault", "gc:rate=0.1", "--fault", "io:ms=100")
+noise = case("noise", "--steps", 60, "--layout", "pp=2", "--fault", "gc:rate=0.1", "--fault", "io:ms=100")
+job.check(max(longest(noise, r, "gc") for r in range(2)) >= 20, "nothing was collected")

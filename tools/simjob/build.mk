@@ -14,7 +14,7 @@ SIM_LIB_CFLAGS := $(SIM_CFLAGS) -fPIC -fvisibility=hidden
 
 SIM_CUDA_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/%.o,$(wildcard $(SIM_DIR)/libcuda/*.c))
 SIM_NCCL_SRC := $(wildcard $(SIM_DIR)/libnccl/*.c)
-SIM_JOB_SRC := $(wildcard $(SIM_DIR)/job/*.c $(SIM_DIR)/faults/*.c $(SIM_DIR)/life/*.c)
+SIM_JOB_SRC := $(wildcard $(SIM_DIR)/job/*.c $(SIM_DIR)/faults/*.c $(SIM_DIR)/life/*.c $(SIM_DIR)/libpython/*.c)
 SIM_JOB_OBJ := $(SIM_JOB_SRC:$(SIM_DIR)/%.c=$(SIM_OBJ)/%.o)
 SIM_LIBS := $(SIM_OUT)/libcuda.so.1 $(SIM_OUT)/libnvidia-ml.so.1 $(SIM_OUT)/libcublasLt.so.13 \
 	$(SIM_OUT)/libtorch_cpu.so $(SIM_OUT)/libnccl.so.2 \

@@ -212,9 +212,11 @@ static void details_print(const struct target_set *set, const struct target_proc
 	if (p->ns_pid != p->tgid)
 		foreign_print(", pid %u inside", p->ns_pid);
 	foreign_print("%s%s%s%s\n", *p->container ? ", container " : "", p->container, *p->pod ? ", pod " : "", p->pod);
-	for (size_t i = 0; i < p->n_libs; i++) {
+	for (size_t i = 0; i < p->n_files; i++) {
 		char id[2 * ELF_BUILD_ID_MAX + 1];
 
+		if (!p->libs[i].tracers)
+			continue;
 		tracers_text(p->libs[i].tracers, tracers, sizeof(tracers));
 		elf_facts_build_id(&p->libs[i].file->facts, id);
 		foreign_print("         %-10s %.12s%s %s\n", tracers, id, p->libs[i].deleted ? " (deleted)" : "",
@@ -242,10 +244,13 @@ static cJSON *libs_json(const struct target_proc *p)
 {
 	cJSON *libs = cJSON_CreateArray();
 
-	for (size_t i = 0; i < p->n_libs; i++) {
+	for (size_t i = 0; i < p->n_files; i++) {
 		char id[2 * ELF_BUILD_ID_MAX + 1], tracers[64];
-		cJSON *lib = cJSON_CreateObject();
+		cJSON *lib;
 
+		if (!p->libs[i].tracers)
+			continue;
+		lib = cJSON_CreateObject();
 		elf_facts_build_id(&p->libs[i].file->facts, id);
 		tracers_text(p->libs[i].tracers, tracers, sizeof(tracers));
 		foreign_json(lib, "path", p->libs[i].path);

@@ -130,7 +130,8 @@ static int step_collect(struct sink *base, const struct step_done *s, const stru
 		iterations_forget(r);
 	step_count(c, r, s->end_ns - s->begin_ns);
 	for (int i = 0; i < STEP_PHASES; i++)
-		put(c, &r->phases[i], host_s(s->phase_ns[i], s->wait_ns[i]));
+		if (i != PHASE_GC || s->proc->gc_visible)
+			put(c, &r->phases[i], host_s(s->phase_ns[i], s->wait_ns[i]));
 	put(c, &r->phases[PHASE_OTHER], host_s(step_other_ns(s), s->wait_ns[PHASE_OTHER]));
 	put(c, &r->phases[GPU_WAIT], (double)s->gpu_wait_ns / 1e9);
 	put(c, &r->phases[EXPOSED], (double)s->exposed_most_ns / 1e9);

@@ -19,9 +19,10 @@ static const struct column {
 	const char *name; /* of a measure */
 	bool phase, wait;
 } columns[STEPS_COLUMNS] = {
-	{ "step", false, false },    { "data_wait", true, false },   { "forward", true, false },
-	{ "backward", true, false }, { "optimizer", true, false },   { "other", true, false },
-	{ "gpu_wait", true, true },  { "exposed_most", true, true }, { "late", false, false },
+	{ "step", false, false },    { "data_wait", true, false }, { "forward", true, false },
+	{ "backward", true, false }, { "optimizer", true, false }, { "gc", true, false },
+	{ "other", true, false },    { "gpu_wait", true, true },   { "exposed_most", true, true },
+	{ "late", false, false },
 };
 
 const char *steps_column_name(int column)

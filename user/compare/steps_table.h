@@ -9,7 +9,7 @@
 
 #include "compare/measures.h"
 
-#define STEPS_COLUMNS 9
+#define STEPS_COLUMNS 10
 #define STEPS_NO_MARK (-1)
 
 struct steps_row {

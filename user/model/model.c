@@ -75,6 +75,7 @@ static int attach_apply(struct model *m, const struct event *e)
 		return -ENOMEM;
 	if (e->attach.group == PROBES_NEEDED) /* the others show less than all of what it calls */
 		p->p.attached_ns = e->ts_ns;
+	p->p.gc_visible |= e->attach.for_tracer == WIRE_PYTHON && e->attach.n_probes;
 	return 0;
 }
 
@@ -205,6 +206,7 @@ static apply_fn *const apply_table[] = {
 	[EV_REPORTED] = reported_apply,
 	[EV_KNOWN_PHASE] = known_phase_apply,
 	[EV_TORCH] = phases_apply,
+	[EV_PYTHON_GC] = phases_gc,
 };
 
 static void given_free(struct model_state *st)
@@ -220,7 +222,7 @@ static void given_free(struct model_state *st)
 /* What only a probe in the process shows. */
 static bool from_probe(enum event_kind kind)
 {
-	return kind == EV_TORCH || (kind >= EV_COMM_INIT && kind <= EV_CUDA_EVENT_QUERY) ||
+	return kind == EV_TORCH || kind == EV_PYTHON_GC || (kind >= EV_COMM_INIT && kind <= EV_CUDA_EVENT_QUERY) ||
 	       (kind >= EV_CALL && kind <= EV_CAPTURE);
 }
 

@@ -121,6 +121,7 @@ struct proc {
 	uint64_t sampled_ns;      /* its communicators, from outside, the last time; 0 never */
 	uint32_t sample_rounds;   /* how often */
 	struct counter *counters; /* the newest of each name */
+	bool gc_visible;          /* its interpreter's collections of garbage are probed */
 	bool has_phases;          /* its steps have phases, and are counted by them: model_step_done() */
 	struct phase_totals phase_totals;
 };

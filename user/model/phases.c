@@ -46,6 +46,8 @@ struct phases {       /* of one process */
 	uint64_t forward_ns, forward_end_ns;   /* of an open forward its begin, 0 none, and the last mark's end */
 	uint64_t idle_ns, optimizer_ns;        /* the last phase's end; the optimizer's. 0 none in this step */
 	uint64_t n_ops;                        /* the process' at the step's begin */
+	uint64_t gc_in_ns[PHASES_AND_OTHER];   /* collections in each phase of the step */
+	bool gc_runs;                          /* one does for long, as was seen last */
 };
 
 void phases_reset(struct proc_own *p)
@@ -93,9 +95,18 @@ static void step_begin(struct phases *f, const struct proc_own *p, uint64_t ns)
 
 	f->step = (struct step_done){ .number = number, .begin_ns = ns, .tid = f->tid };
 	f->n_ops = p->p.n_ops;
+	memset(f->gc_in_ns, 0, sizeof(f->gc_in_ns));
 	f->has_data = f->has_forward = false;
 	f->optimizer_ns = 0;
 	f->idle_ns = ns;
+}
+
+/* What a collection took is not the phase's in which it ran. */
+static void gc_take_out(struct phases *f)
+{
+	for (int i = 0; i < STEP_PHASES; i++)
+		if (i != PHASE_GC)
+			f->step.phase_ns[i] -= smaller(f->step.phase_ns[i], f->gc_in_ns[i]);
 }
 
 static void totals_add(struct phase_totals *t, const struct step_done *s)
@@ -126,6 +137,7 @@ static void step_end(struct model *m, struct proc_own *p, uint64_t ns, bool by_d
 		s->end_ns = ns;
 		s->by_data_wait = by_data_wait;
 		s->n_ops = p->p.n_ops - f->n_ops;
+		gc_take_out(f);
 		totals_add(&p->p.phase_totals, s);
 		m->state->step_done = *s;
 		m->state->has_step_done = true;
@@ -209,6 +221,8 @@ static int phase_now(const struct phases *f)
 {
 	enum step_phase open = phase_open(f);
 
+	if (f->gc_runs)
+		return PHASE_GC;
 	return open != NO_PHASE ? (int)open : f->forward_ns ? PHASE_FORWARD : PHASE_OTHER;
 }
 
@@ -335,8 +349,29 @@ int phases_apply(struct model *m, const struct event *e)
 	if (p->p.is_child || is_shed(&p->p, e) || !is_training(p->phases, e))
 		return 0;
 	p->p.has_phases = true;
+	p->phases->gc_runs = false;
 	unended_end(p->phases, e);
 	mark_apply(m, p, e);
+	return 0;
+}
+
+/* Of whatever thread: the others that run Python wait meanwhile. */
+int phases_gc(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
+	struct phases *f = p ? phases_get(p) : NULL;
+	uint64_t busy_ns;
+
+	if (!f)
+		return -ENOMEM;
+	if (p->p.is_child || p->p.shed >> PROBES_RANGES & 1)
+		return 0;
+	f->gc_runs = !e->python_gc.n;
+	if (f->gc_runs || !f->step.begin_ns || e->ts_ns <= f->step.begin_ns)
+		return 0;
+	busy_ns = smaller(e->python_gc.busy_ns, e->ts_ns - f->step.begin_ns);
+	f->gc_in_ns[phase_now(f)] += busy_ns;
+	f->step.phase_ns[PHASE_GC] += busy_ns;
 	return 0;
 }
 
@@ -344,6 +379,8 @@ int proc_phase(const struct proc *p)
 {
 	const struct phases *f = ((const struct proc_own *)p)->phases;
 
+	if (f && f->gc_runs) /* also of a process without PyTorch's marks */
+		return PHASE_GC;
 	return f && f->step.begin_ns ? phase_now(f) : -1;
 }
 

@@ -11,7 +11,8 @@
 struct model;
 struct proc;
 
-enum step_phase { PHASE_DATA_WAIT, PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, STEP_PHASES };
+/* GC: collections of garbage, wherever in a step; what they took is in no other phase. */
+enum step_phase { PHASE_DATA_WAIT, PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASE_GC, STEP_PHASES };
 #define PHASE_OTHER STEP_PHASES /* what of a step is in none of them */
 #define PHASES_AND_OTHER (STEP_PHASES + 1)
 
@@ -73,6 +74,7 @@ static inline const char *step_phase_name(int phase)
 	case PHASE_FORWARD: return "forward";
 	case PHASE_BACKWARD: return "backward";
 	case PHASE_OPTIMIZER: return "optimizer";
+	case PHASE_GC: return "gc";
 	case PHASE_OTHER: return "other";
 	default: return "?";
 	}

@@ -373,6 +373,7 @@ void snapshot_free(struct model_state *st);                 /* the numbers of ca
 
 /* phases.c */
 int phases_apply(struct model *m, const struct event *e);      /* TORCH */
+int phases_gc(struct model *m, const struct event *e);         /* PYTHON_GC */
 void phases_waited(struct proc_own *p, const struct event *e); /* SYNC_END, after its streams know */
 void phases_reset(struct proc_own *p);                         /* marks were missed: the present step is not known */
 void phases_free(struct proc_own *p);

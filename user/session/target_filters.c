@@ -50,9 +50,11 @@ const struct target_filter *session_target_filters(size_t *ret_n)
 			continue;
 		if (!symbols[n])
 			symbols[n] = calloc(2 * t->n_probes, sizeof(*symbols[n]));
-		filters[n] = (struct target_filter){
-			.tracer = t->id, .markers = t->markers, .n_markers = markers_count(t), .symbols = symbols[n]
-		};
+		filters[n] = (struct target_filter){ .tracer = t->id,
+						     .markers = t->markers,
+						     .n_markers = markers_count(t),
+						     .symbols = symbols[n],
+						     .of_many = t->of_many };
 		if (!symbols[n])
 			break;
 		filters[n].n_symbols = symbols_list(t, symbols[n]);
@@ -71,7 +73,8 @@ static bool row_defined(void *arg, const struct probe *row)
 {
 	const struct file_of *f = arg;
 
-	return target_file_symbol(f->set, f->file, row->symbol);
+	return target_file_symbol(f->set, f->file, row->symbol) ||
+	       (row->alias && target_file_symbol(f->set, f->file, row->alias));
 }
 
 void target_unseen_text(const struct target_set *set, const struct target_file *file, char *to, size_t size)

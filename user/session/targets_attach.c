@@ -118,7 +118,7 @@ static void libs_attach(struct session_targets *t, struct traced *traced, const 
 			t->unattached = true;
 			return;
 		}
-		for (size_t i = 0; i < p->n_libs; i++)
+		for (size_t i = 0; i < p->n_files; i++)
 			all &= lib_attach(t, traced, p, &p->libs[i], g, tier > t->cfg->tier ? tier : t->cfg->tier);
 		if (g == PROBES_NEEDED)
 			learnt_attach(t, traced, p);
@@ -132,7 +132,9 @@ static uint64_t attach_key(const struct session_targets *t, const struct traced 
 {
 	uint64_t h = hash_mix(0, traced->tier << 16 | traced->shed << 8 | traced->held);
 
-	for (size_t i = 0; i < p->n_libs; i++) {
+	for (size_t i = 0; i < p->n_files; i++) {
+		if (!p->libs[i].tracers)
+			continue;
 		h = hash_mix(h, (uintptr_t)p->libs[i].file);
 		h = hash_mix(h, p->libs[i].map_start ^ (p->libs[i].file->fd < 0));
 	}

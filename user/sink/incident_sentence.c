@@ -70,6 +70,7 @@ void text_phase(struct text *t, const char *phase)
 {
 	static const char *const said[][2] = {
 		{ "data_wait", "the wait for data" },
+		{ "gc", "garbage collection" },
 		{ "other", "outside of data, forward, backward and optimizer" },
 	};
 

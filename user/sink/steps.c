@@ -16,7 +16,7 @@ static int steps_open(const char *path, struct sink **ret_sink)
 static int steps_step(struct sink *base, const struct step_done *s, const struct model *m)
 {
 	struct line_sink *to = (struct line_sink *)base;
-	char line[640], rank[16] = "null";
+	char line[704], rank[16] = "null";
 	int n;
 
 	(void)m;
@@ -28,7 +28,11 @@ static int steps_step(struct sink *base, const struct step_done *s, const struct
 		     rank, s->proc->tgid, s->number, s->by_data_wait ? "data_wait" : "optimizer", s->begin_ns,
 		     s->end_ns);
 	for (int i = 0; i < STEP_PHASES; i++)
-		n += snprintf(line + n, sizeof(line) - n, ",\"%s_ns\":%" PRIu64, step_phase_name(i), s->phase_ns[i]);
+		if (i != PHASE_GC || s->proc->gc_visible)
+			n += snprintf(line + n, sizeof(line) - n, ",\"%s_ns\":%" PRIu64, step_phase_name(i),
+				      s->phase_ns[i]);
+		else
+			n += snprintf(line + n, sizeof(line) - n, ",\"gc_ns\":null");
 	n += snprintf(line + n, sizeof(line) - n,
 		      ",\"other_ns\":%" PRIu64 ",\"backwards\":%u,\"optimizer_steps\":%u,\"forward_by\":\"%s\""
 		      ",\"backward_end\":\"%s\",\"operations\":%" PRIu64 ",\"gpu_wait_ns\":%" PRIu64

@@ -52,17 +52,22 @@ static void lines(void **state)
 
 	(void)state;
 	line_is(&s, "{\"rank\":3,\"pid\":7,\"step\":5,\"ends_by\":\"data_wait\",\"begin_ns\":1000,\"end_ns\":1100,"
-		    "\"data_wait_ns\":10,\"forward_ns\":20,\"backward_ns\":30,\"optimizer_ns\":15,\"other_ns\":25,"
+		    "\"data_wait_ns\":10,\"forward_ns\":20,\"backward_ns\":30,\"optimizer_ns\":15,\"gc_ns\":null,"
+		    "\"other_ns\":25,"
 		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"mark\",\"backward_end\":\"return\","
 		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4}\n");
 	p.rank = -1;
 	s.by_data_wait = false;
 	s.forward_by_gap = s.end_by_next = true;
 	s.phase_ns[PHASE_BACKWARD] = 1000; /* more than there is */
-	line_is(&s, "{\"rank\":null,\"pid\":7,\"step\":5,\"ends_by\":\"optimizer\",\"begin_ns\":1000,\"end_ns\":1100,"
-		    "\"data_wait_ns\":10,\"forward_ns\":20,\"backward_ns\":1000,\"optimizer_ns\":15,\"other_ns\":0,"
-		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"gap\",\"backward_end\":\"next_mark\","
-		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4}\n");
+	s.phase_ns[PHASE_GC] = 6;
+	p.gc_visible = true;
+	line_is(&s,
+		"{\"rank\":null,\"pid\":7,\"step\":5,\"ends_by\":\"optimizer\",\"begin_ns\":1000,\"end_ns\":1100,"
+		"\"data_wait_ns\":10,\"forward_ns\":20,\"backward_ns\":1000,\"optimizer_ns\":15,\"gc_ns\":6,"
+		"\"other_ns\":0,"
+		"\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"gap\",\"backward_end\":\"next_mark\","
+		"\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4}\n");
 	s.number = s.begin_ns = s.n_ops = s.gpu_wait_ns = s.exposed_most_ns = UINT64_MAX - 1;
 	s.end_ns = UINT64_MAX;
 	s.n_backward = s.n_optimizer = UINT32_MAX;

@@ -55,7 +55,8 @@ static int end(void **state)
 
 static void step(int r)
 {
-	const int host[] = { ranks[r].data, ranks[r].forward, ranks[r].backward, ranks[r].optimizer, ranks[r].other };
+	const int host[] = { ranks[r].data,      ranks[r].forward, ranks[r].backward,
+			     ranks[r].optimizer, 0 /* gc */,       ranks[r].other };
 	struct phase_totals *t = &known[r]->phase_totals;
 	int wall = ranks[r].gpu;
 

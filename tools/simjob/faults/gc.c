@@ -6,6 +6,7 @@
 #include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/rank.h"
+#include "tools/simjob/libpython/gc.h"
 
 #define PAUSE_MIN_NS (20 * NSEC_PER_MSEC)
 #define PAUSE_MAX_NS (150 * NSEC_PER_MSEC)
@@ -39,7 +40,7 @@ static bool before_op(struct rank *rank, const struct injection *injection, cons
 	if (collection.op != rank->op_in_step)
 		return true;
 	injection_report(rank, injection, "begin", place);
-	spin_until(clock_now_ns() + collection.pause_ns);
+	sim_python_collect(collection.pause_ns);
 	injection_report(rank, injection, "end", place);
 	injection_state(rank, injection)->begun = true;
 	return true;

@@ -2,10 +2,11 @@
 /*
  * The parts of a step. With --torch each lies between the marks that PyTorch passes there, and the step log says how
  * long each was by this process's own clock: stamps are taken right outside of the marks. What lies between a forward
- * and its backward is the forward's, as the loss is.
+ * and its backward is the forward's, as the loss is. Collections of garbage are in none of them.
  */
 #include "tools/simjob/job/job_log.h"
 #include "tools/simjob/job/rank.h"
+#include "tools/simjob/libpython/gc.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,35 +45,39 @@ static struct step_stamp stamp_now(void)
 
 	now.ns = clock_now_ns();
 	now.behind = preemptions();
+	now.gc_ns = sim_python_collected_ns();
 	return now;
 }
 
 static void part_add(struct step_log *log, enum step_part part, const struct step_stamp *from,
 		     const struct step_stamp *to)
 {
-	log->part_ns[part] += to->ns - from->ns;
+	log->part_ns[part] += to->ns - from->ns - (to->gc_ns - from->gc_ns);
 	log->is_preempted[part] |= to->behind > from->before;
 }
 
-static void step_log_write(struct rank *rank, uint64_t end_ns)
+static void step_log_write(struct rank *rank, const struct step_stamp *end)
 {
 	struct step_log *log = &rank->step_log;
-	uint64_t other_ns = end_ns - log->step_ns;
+	uint64_t gc_ns = end->gc_ns - log->gc_ns, other_ns = end->ns - log->step_ns - gc_ns;
+	bool is_preempted = false;
 	char text[640];
 	int i, length = snprintf(text, sizeof(text),
 				 "{\"rank\":%d,\"pid\":%d,\"begin_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64
 				 ",\"backwards\":%d",
-				 rank->rank, rank->pid, log->step_ns, end_ns, log->nr_backwards);
+				 rank->rank, rank->pid, log->step_ns, end->ns, log->nr_backwards);
 
 	for (i = 0; i < NR_STEP_PARTS; i++) {
 		log->part_ns[i] = i == PART_OTHER ? other_ns : log->part_ns[i];
 		other_ns -= log->part_ns[i];
+		is_preempted |= log->is_preempted[i];
 		length += snprintf(text + length, sizeof(text) - length, ",\"%s_ns\":%" PRIu64 "%s%s%s", part_names[i],
 				   log->part_ns[i], log->is_preempted[i] ? ",\"" : "",
 				   log->is_preempted[i] ? part_names[i] : "",
 				   log->is_preempted[i] ? "_preempted\":true" : "");
 	}
-	length += snprintf(text + length, sizeof(text) - length, "}\n");
+	length += snprintf(text + length, sizeof(text) - length, ",\"gc_ns\":%" PRIu64 "%s}\n", gc_ns,
+			   is_preempted ? ",\"gc_preempted\":true" : "");
 	job_log_line_write(log->fd, rank->rank, text, length);
 }
 
@@ -85,15 +90,15 @@ static void forward_close(struct step_log *log, const struct step_stamp *at)
 }
 
 /* The next batch is asked for: a step is over. */
-static void step_log_next(struct rank *rank, uint64_t now_ns)
+static void step_log_next(struct rank *rank, const struct step_stamp *now)
 {
 	struct step_log *log = &rank->step_log;
 	int fd = log->fd;
 
 	forward_close(log, &log->forward_end);
 	if (log->step_ns)
-		step_log_write(rank, now_ns);
-	*log = (struct step_log){ .fd = fd, .step_ns = now_ns };
+		step_log_write(rank, now);
+	*log = (struct step_log){ .fd = fd, .step_ns = now->ns, .gc_ns = now->gc_ns };
 }
 
 /* --- the marks --- */
@@ -122,7 +127,7 @@ void part_begin(struct rank *rank, enum step_part part)
 	if (rank->step_log.fd >= 0) {
 		now = stamp_now();
 		if (part == PART_DATA_WAIT)
-			step_log_next(rank, now.ns);
+			step_log_next(rank, &now);
 		rank->step_log.begin = now;
 	}
 	range_enter(rank, ranges[part]);

@@ -101,11 +101,13 @@ struct injection_state {
 struct step_stamp {
 	uint64_t ns;         /* 0: none */
 	long before, behind; /* how often the thread had lost its CPU, on both sides of the clock */
+	uint64_t gc_ns;      /* its collections took, in all */
 };
 
 struct step_log { /* of the step at hand; see parts.c */
 	int fd;   /* -1: none is asked for */
 	uint64_t step_ns, part_ns[NR_STEP_PARTS];
+	uint64_t gc_ns;                   /* collections before it */
 	bool is_preempted[NR_STEP_PARTS]; /* a stamp of it may be late */
 	int nr_backwards;
 	struct step_stamp begin, forward, forward_end; /* of the part at hand; of a forward without its backward */

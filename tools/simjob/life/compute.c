@@ -2,6 +2,8 @@
 /* Work that takes longer than usual, on one rank or on all: no rank's fault. */
 #include "tools/simjob/life/life.h"
 
+#include "tools/simjob/libpython/gc.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +66,7 @@ static void accumulation_run(struct rank *rank, const struct life_event *event)
 static void collection_run(struct rank *rank, const struct life_event *event)
 {
 	if (rank->rank == event->rank)
-		spin_until(clock_now_ns() + life_ns(event));
+		sim_python_collect(life_ns(event));
 }
 
 /* A layer of experts: tokens to all and back, and some rank's expert has more of them than others. */

@@ -94,7 +94,7 @@ enum finding_cause phase_reason_cause(const struct phase_reason *r)
 {
 	if (!(r->part > 0))
 		return CAUSE_NONE;
-	return r->phase == PHASE_DATA_WAIT ? CAUSE_DATA_WAIT : CAUSE_HOST_PHASE;
+	return r->phase == PHASE_DATA_WAIT ? CAUSE_DATA_WAIT : r->phase == PHASE_GC ? CAUSE_GC : CAUSE_HOST_PHASE;
 }
 
 /* Share of the time that its main thread works or wants to; 1 where it is blocked right now. */

@@ -23,6 +23,7 @@ struct target_filter {
 	size_t n_markers;
 	const char *const *symbols; /* looked up in files that match: target_file_symbol() */
 	size_t n_symbols;
+	bool of_many; /* many programs have such a file: a process is not listed for it */
 };
 
 /* One file (by device, inode, size, mtime), shared by the processes that map it. Owned by the set. */
@@ -30,6 +31,7 @@ struct target_file {
 	uint64_t dev, ino, size, mtime_ns; /* as fstat says */
 	struct elf_facts facts;
 	uint32_t tracers; /* bit (1 << tracer) for each want that matches */
+	bool lists;       /* some of these is not of many: a process that maps it is listed */
 	int fd;           /* kept open for target processes, for attach and symbols; -1 not */
 	int error;        /* -errno of the inspection, 0 fine */
 };
@@ -85,9 +87,10 @@ struct target_proc {
 	int seccomp;                      /* 0 off, 1 strict, 2 filter, -1 unknown */
 	uint32_t uid;                     /* real, as this host counts; UID_UNKNOWN. Of a listed process */
 	enum target_status status;
-	int error;               /* -errno behind the status */
-	uint64_t revision;       /* set's revision when identity or libs last changed */
-	struct target_lib *libs; /* n_files rows: first the n_libs with wanted symbols, then other executable files */
+	int error;         /* -errno behind the status */
+	uint64_t revision; /* set's revision when identity or libs last changed */
+	struct target_lib
+		*libs; /* n_files rows: first the n_libs with wanted symbols by which it is listed, then others */
 	size_t n_libs, n_files;
 	size_t n_unreadable; /* executable files that could not be inspected; the first one: */
 	int unreadable_error;

@@ -119,20 +119,21 @@ static bool marker_there(const struct target_set *s, const struct elf_symbol *sy
 	}
 }
 
-static uint32_t filters_match(const struct target_set *s, const struct elf_symbol *symbols)
+static void filters_match(const struct target_set *s, const struct elf_symbol *symbols, struct target_file *f)
 {
-	uint32_t mask = 0;
-
+	f->tracers = 0;
+	f->lists = false;
 	for (size_t i = 0; i < s->n_filters; i++) {
 		const struct target_filter *w = &s->filters[i];
 		size_t k = 0;
 
 		while (k < w->n_markers && marker_there(s, symbols, w->markers[k]))
 			k++;
-		if (k == w->n_markers)
-			mask |= 1u << w->tracer;
+		if (k < w->n_markers)
+			continue;
+		f->tracers |= 1u << w->tracer;
+		f->lists |= !w->of_many;
 	}
-	return mask;
 }
 
 const struct elf_symbol *target_file_symbol(const struct target_set *s, const struct target_file *file,
@@ -222,7 +223,8 @@ static int file_inspect(struct target_set *s, const struct proc_row *p, const st
 			 tgid, row->path, elf_error_text(rc));
 	f->pub.error = rc;
 	f->pub.facts = facts;
-	f->pub.tracers = rc ? 0 : filters_match(s, symbols);
+	if (!rc)
+		filters_match(s, symbols, &f->pub);
 	if (f->pub.tracers && !f->symbols) {
 		f->symbols = malloc(s->n_names * sizeof(*symbols));
 		if (!f->symbols)
@@ -300,7 +302,7 @@ static void add_lib(struct target_proc *p, struct file_row *f, const struct mapp
 		.deleted = m->deleted,
 		.path = m->path,
 	};
-	if (!lib->tracers)
+	if (!f->pub.lists)
 		return;
 	struct target_lib first = *lib;
 

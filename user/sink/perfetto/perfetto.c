@@ -165,6 +165,7 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 		counter_put(p, process_child_track(p, m, TRACK_KIND_COUNTER, event_proc(e), e->generic.name), NULL,
 			    e->ts_ns, e->generic.value);
 		return 0;
+	case EV_PYTHON_GC: collection_draw(p, e, m); return 0;
 	case EV_GPU_SAMPLE:
 	case EV_GPU_HEALTH:
 	case EV_KERNEL_LOG:

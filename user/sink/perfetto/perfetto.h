@@ -221,6 +221,8 @@ void threads_free(struct perfetto_sink *p);
 void step_add(struct perfetto_sink *p, const struct op *op, const struct model *m);
 /* A step that the model knows with its phases. */
 void step_done_draw(struct perfetto_sink *p, const struct step_done *s, const struct model *m);
+/* A collection of garbage that is over, on a track of its process. */
+void collection_draw(struct perfetto_sink *p, const struct event *e, const struct model *m);
 void steps_finish(struct perfetto_sink *p); /* what is held of a clock that has not broken */
 
 /* perfetto_call.c. 0 or -ENOMEM. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * perfetto_step.c - the steps of each rank. Where PyTorch's marks show them, with the phases inside. Elsewhere by the
- * model's iteration clock: from the call that begins one to the call that begins the next. A young clock may take the
- * layers of a step for steps, so what it says is held until it has proved itself; of a clock that was a mistake, or
- * lost a beat, nothing is drawn.
+ * perfetto_step.c - the steps of each rank, and collections of garbage. Where PyTorch's marks show them, with the
+ * phases inside. Elsewhere by the model's iteration clock: from the call that begins one to the call that begins the
+ * next. A young clock may take the layers of a step for steps, so what it says is held until it has proved itself; of a
+ * clock that was a mistake, or lost a beat, nothing is drawn.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,10 +12,11 @@
 #include "sink/perfetto/perfetto.h"
 
 #define STEP_LANES_MAX 1
-#define STEPS_MIN 4   /* begins of a short trace: three whole iterations */
-#define PROVED_OPS 64 /* as the model has it: a clock that breaks earlier was a mistake */
+#define COLLECTION_LANES_MAX 2 /* threads of one interpreter take turns */
+#define STEPS_MIN 4            /* begins of a short trace: three whole iterations */
+#define PROVED_OPS 64          /* as the model has it: a clock that breaks earlier was a mistake */
 
-static const char STEPS[] = "steps";
+static const char STEPS[] = "steps", GARBAGE[] = "garbage collection";
 
 struct step_clock {
 	uint64_t period_ops;
@@ -117,5 +118,23 @@ void step_done_draw(struct perfetto_sink *p, const struct step_done *s, const st
 	for (int i = 0; i < s->n_parts; i++)
 		if (s->parts[i].begin_ns >= begin_ns && s->parts[i].end_ns <= end_ns)
 			part_draw(p, lane, &s->parts[i]);
+	slice_end(&p->file, lane, end_ns);
+}
+
+void collection_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	struct track *t = e->python_gc.n ? process_child_track(p, m, TRACK_KIND_SPANS, event_proc(e), GARBAGE) : NULL;
+	uint64_t begin_ns = e->python_gc.begin_ns, end_ns = e->ts_ns, lane;
+	bool cut;
+
+	if (!t)
+		return;
+	lane = track_lane(p, t, COLLECTION_LANES_MAX, &begin_ns, &end_ns, &cut);
+	event_open(&p->file, TYPE_SLICE_BEGIN, lane, begin_ns, GARBAGE, NULL);
+	event_title(&p->file, "gc");
+	event_u64(&p->file, "tid", e->tid);
+	if (e->python_gc.n > 1)
+		event_u64(&p->file, "short_ones_before", e->python_gc.n - 1);
+	event_close(&p->file);
 	slice_end(&p->file, lane, end_ns);
 }
