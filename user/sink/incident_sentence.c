@@ -11,6 +11,8 @@
 
 #include "sink/incident_parts.h"
 
+#define HARDLY_ANY_CPU 0.1 /* cores, of a thread that could use one */
+
 /* --- parts --- */
 
 void text_ranks(struct text *t, const struct finding *f)
@@ -128,11 +130,22 @@ static bool cause_is_said(const struct finding *f)
 	       f->cause == CAUSE_STOPPED || (f->class == HANG_PROCESS_DEAD && f->cause == CAUSE_DEAD);
 }
 
+/* It stands in line for a CPU: an overloaded host, or a quota. */
+static bool gets_no_cpu(const struct finding *f)
+{
+	const char *state = finding_text(f, EVIDENCE_STATE);
+
+	return f->cause == CAUSE_BUSY && state && !strcmp(state, "runnable") &&
+	       number_of(f, EVIDENCE_CPU_SHARE, 1) < HARDLY_ANY_CPU;
+}
+
 /* Of a process that is several ranks it is the thread that calls for them that sleeps, its main one or another. */
 static const char *cause_said(const struct finding *f)
 {
 	if (f->cause == CAUSE_ASLEEP && finding_text(f, EVIDENCE_MEMBER))
 		return f->n_ranks > 1 ? "their thread sleeps outside of NCCL" : "its thread sleeps outside of NCCL";
+	if (gets_no_cpu(f))
+		return "it wants to compute and gets hardly any CPU";
 	return cause_help(finding_cause_of_host(f));
 }
 

@@ -485,6 +485,24 @@ static void transfers_of_one_met_late(void **state)
 	}
 }
 
+/* Whom all known members had entered before it was met enters the same: that was counted, and is not again. */
+static void one_met_only_later(void **state)
+{
+	(void)state;
+	for (int r = 0; r < 2; r++)
+		give(job_ready_event(r, RANKS, COMM, HASH));
+	for (int r = 0; r < 2; r++)
+		call(r, OP_ALLREDUCE, 1);
+	assert_int_equal(comm()->n_complete, 1);
+	give(job_ready_event(2, RANKS, COMM, HASH));
+	now += 9 * SEC;
+	call(2, OP_ALLREDUCE, 1);
+	assert_int_equal(comm()->n_complete, 1);
+	for (int r = 0; r < RANKS; r++)
+		call(r, OP_ALLREDUCE, 1);
+	assert_int_equal(comm()->n_complete, 2);
+}
+
 /* The newest entry counts, in whichever order records come; an old one's slot is taken some day. */
 static void entries(void **state)
 {
@@ -531,6 +549,7 @@ int main(void)
 		TEST(who_must_have_entered),
 		TEST(over_without_all),
 		TEST(transfers_of_one_met_late),
+		TEST(one_met_only_later),
 		TEST(entries),
 	};
 

@@ -69,6 +69,12 @@ static void limits_of_a_session(void **state)
 	assert_int_equal(m->dstate_limit_ns, 4 * SEC);
 	assert_int_equal(m->busy_limit_ns, 5 * SEC);
 	assert_int_equal(m->start_realtime_ns, now + 7);
+	e = (struct event){ .kind = EV_LIMITS, .start.busy_limit_ns = 9 * SEC }; /* later: one of them, and no start */
+	give(e);
+	assert_int_equal(m->hang_floor_ns, 3 * SEC);
+	assert_int_equal(m->dstate_limit_ns, 4 * SEC);
+	assert_int_equal(m->busy_limit_ns, 9 * SEC);
+	assert_int_equal(m->start_realtime_ns, now + 7);
 }
 
 /* --- counters --- */

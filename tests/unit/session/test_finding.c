@@ -296,6 +296,18 @@ static void test_sentences(void **state)
 	finding_note(&f, EVIDENCE_WAITING_LONGER, 1);
 	assert_sentence_is(&f, "1 of 4 ranks has not joined ncclCommSplit: which is not known; 3 ranks have waited at "
 			       "least 0.0 s");
+	for (int i = 0; i < 4; i++) { /* a state and a share that show it stands in line for a CPU, and others */
+		f = bare(FINDING_HANG, HANG_MISSING_ENTER, CAUSE_BUSY, 0);
+		f.has_op = true;
+		f.op = OP_ALLREDUCE;
+		f.seq = 71;
+		finding_note_text(&f, EVIDENCE_STATE, i == 1 ? "on_cpu" : "runnable");
+		if (i < 3)
+			finding_note(&f, EVIDENCE_CPU_SHARE, i == 2 ? 0.11 : 0.09);
+		assert_sentence_is(
+			&f, i ? "rank 3 has not entered AllReduce #71: it computes on the CPU"
+			      : "rank 3 has not entered AllReduce #71: it wants to compute and gets hardly any CPU");
+	}
 	f = bare(FINDING_HANG, HANG_UNKNOWN, CAUSE_NOT_KNOWN, 2);
 	f.n_ranks = f.n_ranks_all = 0;
 	finding_note_text(&f, EVIDENCE_ELSEWHERE_RANKS, "0,2");

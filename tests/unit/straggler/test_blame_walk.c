@@ -370,6 +370,12 @@ static void steps_that_begin_with_a_pair(void **state)
 	assert_int_equal(blame_walk(m, ops[LATE][PAIR], ops[0][END], step_s, &blames), 0);
 	assert_int_equal(blames.n, 1);
 	charged(0, 1, (const int[]){ LATE }, 26);
+	ops[LATE][END]->sync_ns = ops[LATE][PAIR]->call_ns + 1; /* it waited for its GPU: that hides nothing now */
+	assert_int_equal(blame_walk(m, ops[LATE][PAIR], ops[0][END], 0.02, &blames), 0);
+	charged(0, 1, (const int[]){ LATE }, 26);
+	ops[LATE][END]->sync_ns = 0;
+	assert_int_equal(blame_walk(m, ops[LATE][PAIR], ops[0][END], 0.02, &blames), 0);
+	charged(0, 1, (const int[]){ LATE }, 25);
 	ops[LATE][PAIR]->enqueue_ns = ops[LATE][PAIR]->call_ns = ops[3][PAIR]->enqueue_ns;
 	assert_int_equal(blame_walk(m, ops[LATE][PAIR], ops[0][END], step_s, &blames), 0);
 	charged(0, 1, (const int[]){ LATE }, 30);

@@ -80,6 +80,33 @@ static void of_a_tensor_pair(void **state)
 	     "runqueue_wait_share_peers 0.001");
 }
 
+/* One of two, nobody knows which, for a second: nothing to act upon. For longer it is said, of both. */
+static void a_pair_for_a_moment(void **state)
+{
+	static const int steps[] = { 40, 80, 240 }; /* of 25 ms: 1, 2 and 6 s */
+
+	for (int i = 0; i < 3; i++) {
+		const struct seen_finding *s;
+
+		o = job_usual(2, 2, 1, 9);
+		o.step_s = 0.021;
+		o.steps = 500;
+		o.run_ahead = o.check_sync = true;
+		o.faults[0] = (struct fault){ FAULT_SLOW, 1, 200, 20, 0, 1 };
+		o.faults[1] = (struct fault){ FAULT_SLOW, 1, 200 + steps[i], 0, 0, 1 };
+		play();
+		s = verdict_of(&v, FINDING_STRAGGLER);
+		assert_true(!s == (i < 2));
+		if (s) {
+			assert_int_equal(s->f.n_ranks, 2);
+			assert_int_equal(s->f.ranks[0] + s->f.ranks[1], 1);
+			assert_true(s->open_ns >= s->f.since_ns + 3 * SEC && s->open_ns < s->f.since_ns + 4 * SEC);
+		}
+		if (i < 2)
+			done(state);
+	}
+}
+
 /* Two iterations are a window; in one of the two it sleeps. Slow is who is so in more than half of them. */
 static void in_every_second_iteration(void **state)
 {
@@ -100,6 +127,7 @@ int main(void)
 		TEST(one_rank),
 		TEST(quick_iterations),
 		TEST(of_a_tensor_pair),
+		TEST(a_pair_for_a_moment),
 		TEST(in_every_second_iteration),
 	};
 

@@ -208,6 +208,7 @@ static void blamed_forget(struct blamed *d)
 	d->open_since_ns = 0;
 	d->cause = CAUSE_NONE;
 	d->delayed = 0;
+	d->said = false;
 	d->usual_share = 0;
 }
 

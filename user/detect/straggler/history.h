@@ -28,6 +28,7 @@ struct blamed { /* a rank or a set, over the last iterations */
 	uint64_t open_since_ns;                /* 0: not named */
 	enum finding_cause cause;              /* found since it is open */
 	int delayed;                           /* 1 + index of the one in it that the cause is of; 0 none */
+	bool said;                             /* reported since it is open */
 	struct blamed *next;
 };
 

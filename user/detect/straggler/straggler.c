@@ -17,6 +17,8 @@
 #define WINDOW_S \
 	0.2 /* shorter iterations are summed up to that: single ones are the host's jitter, and a name takes 1 s */
 #define NOTHING_SHARE 1e-4
+/* A set of which nobody is known to be the one: what is over before somebody has read it is no help. */
+#define SET_HELD_NS 3000000000ull
 
 struct straggler {
 	struct keyed_table jobs;
@@ -234,6 +236,13 @@ static void delayed_note(struct finding *f, const struct model *m, const struct 
 		pressure_note(f, p);
 }
 
+static bool is_moment(const struct job_clock *j, const struct blamed *d)
+{
+	int newest = (j->n - 1) % HISTORY;
+
+	return !d->said && (!d->slow[newest] || j->begin_ns[newest] < d->open_since_ns + SET_HELD_NS);
+}
+
 static int report(const struct job_clock *j, const struct model *m, struct blamed *d, struct finding_list *found)
 {
 	double share = recent_mean(j, d->share), iterations = recent_mean(j, j->iterations);
@@ -241,11 +250,12 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 	struct host_cause c;
 	int one = blame_cause(j, m, d, &c);
 
-	if (d->n > NAMES_MAX && one < 0)
+	if (one < 0 && d->n > 1 && (d->n > NAMES_MAX || is_moment(j, d)))
 		return 0;
 	f = finding_list_add(found);
 	if (!f)
 		return -ENOMEM;
+	d->said = true;
 	f->kind = FINDING_STRAGGLER;
 	f->subject = subject_of(m, d);
 	finding_identify(f, "straggler", 0, d->open_since_ns);
