@@ -151,7 +151,7 @@ class Cluster:
                 if s.process.poll() is None:
                     found |= self.leader_by(i)
             return found if len(found) == 1 else None
-        return int(wait("one server has the reports", leaders).pop()[len("server"):])
+        return int(wait("one server has the reports", leaders, 120).pop()[len("server"):])
 
     def leader_by(self, i):
         url = f"http://{self.hosts.address(self.ranks)}:{PORT + 4000 + i}/jsz?streams=1"

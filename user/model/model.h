@@ -101,6 +101,7 @@ struct proc {
 	struct proc *next;     /* of model, in order of appearance */
 	struct op *last_op;    /* newest operation called, through prev_in_proc; NULL none kept */
 	uint64_t last_call_ns; /* newest sign of its host code: an operation, a wait or its end, a creation call */
+	uint64_t reported_ns;  /* of another host, which sees its calls: it last said where they stand; 0 never */
 	uint64_t attached_ns; /* its probes were attached by then, the last time: no call before is seen; 0 not known */
 	uint64_t last_sync_ns;                /* newest end of a host wait for the GPU; 0: such waits are not seen */
 	uint64_t io_seen_ns, prev_io_seen_ns; /* of io_bytes, prev_io_bytes; 0 never */

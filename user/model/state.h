@@ -149,7 +149,6 @@ struct proc_own {
 	bool warm;     /* its first steps are over: some communicator of it was warm */
 	bool unprobed; /* its probes were taken away, by its tier or all by the budget: what one still shows is of
 			  before */
-	uint64_t reported_ns; /* its host last said what it has called; 0 never */
 	bool needed, reaped;  /* while sweeping: leader of a living process; to be freed */
 	struct task_own *tasks;
 	struct member_own *members;

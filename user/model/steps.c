@@ -253,7 +253,7 @@ int steps_tick(struct model *m, struct proc_own *p)
 	uint64_t n;
 	int err = 0;
 
-	if (p->p.n_ops == p->steps_checked_n || p->p.is_child || p->reported_ns)
+	if (p->p.n_ops == p->steps_checked_n || p->p.is_child || p->p.reported_ns)
 		return 0;
 	if (p->steps_base && (p->p.by_threads || !clock_holds(p)))
 		clock_lost(p);

@@ -313,6 +313,24 @@ static void one_that_went_on(void **state)
 	assert_false(p2p_passed(&procs[1], &members[1], OP_RECV, 0));
 }
 
+/* Of a rank of another host that one says so: its past is not here. */
+static void one_that_its_host_says_went_on(void **state)
+{
+	(void)state;
+	assert_true(left_out(8, 1, OP_RECV, 0));
+	assert_false(left_out(8, 0, OP_RECV, 0));
+	pairs[1][0].passed[1] = true;
+	procs[1].last_call_ns = 0;
+	assert_false(p2p_passed(&procs[1], &members[1], OP_RECV, 0)); /* no call was seen, and nobody says so */
+	procs[1].reported_ns = 1;
+	assert_true(p2p_passed(&procs[1], &members[1], OP_RECV, 0));
+	assert_false(p2p_passed(&procs[1], &members[1], OP_SEND, 0));
+	assert_false(p2p_passed(&procs[1], &members[1], OP_RECV, 1000));
+	pairs[1][0].passed[1] = false;
+	assert_false(left_out(8, 1, OP_RECV, 0)); /* what its host says counts */
+	procs[1].reported_ns = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,6 +344,7 @@ int main(void)
 		cmocka_unit_test_setup(a_small_send, fresh),
 		cmocka_unit_test_setup(what_a_peer_waits_in, fresh),
 		cmocka_unit_test_setup(one_that_went_on, fresh),
+		cmocka_unit_test_setup(one_that_its_host_says_went_on, fresh),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

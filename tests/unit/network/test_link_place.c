@@ -138,6 +138,25 @@ static void no_place(void **state)
 		assert_int_equal(list.items[i].caused_by_key, 0);
 }
 
+/* A fourth host's path looks bad for a while: the place stays what it was. */
+static void a_place_that_was_there_before(void **state)
+{
+	(void)state;
+	for (int later = 3; later < 5; later++) {
+		list.n = 0;
+		said(3, CAUSE_RETRANSMITS, C, D, NOW - (20 - later) * SEC);
+		said(1, CAUSE_RETRANSMITS, A, B, NOW - 20 * SEC);
+		said(2, CAUSE_RETRANSMITS, B, C, NOW - 20 * SEC);
+		join(later == 3 ? 3 : 4);
+		assert_int_equal(list.items[0].caused_by_key, 0);
+		if (later == 3)
+			continue;
+		assert_string_equal(list.items[3].subject.address, B);
+		for (int i = 1; i < 3; i++)
+			assert_int_equal(list.items[i].caused_by_key, list.items[3].key);
+	}
+}
+
 static void two_places(void **state)
 {
 	(void)state;
@@ -186,6 +205,7 @@ int main(void)
 		cmocka_unit_test_setup(what_its_own_host_says, fresh),
 		cmocka_unit_test_setup(one_path_from_both_sides, fresh),
 		cmocka_unit_test_setup(no_place, fresh),
+		cmocka_unit_test_setup(a_place_that_was_there_before, fresh),
 		cmocka_unit_test_setup(two_places, fresh),
 		cmocka_unit_test_setup(a_path_waits_for_what_others_say, fresh),
 		cmocka_unit_test_setup(what_is_no_tcp_link, fresh),

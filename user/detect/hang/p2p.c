@@ -208,7 +208,7 @@ bool p2p_passed(const struct proc *p, const struct member *mb, enum op_kind kind
 	const struct left_out l = { mb, kind, peer };
 	const struct op *past = p->last_op ? p->last_op->prev_in_proc : NULL;
 
-	if (!p->last_call_ns) /* its host has seen its calls, and says so */
+	if (p->reported_ns) /* its host has seen its calls, and says so */
 		return peer >= 0 && peer < mb->n_p2p && mb->p2p[peer].passed[kind == OP_RECV];
 	for (int i = 0; past && i < PAST_SCANNED; i++, past = past->prev_in_proc)
 		if (alike(past, p->last_op) && skip_fits(p->last_op, past, &l))

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#define BEFORE_NS 3000000000ull /* rounds of two hosts that see the same */
 #define LINKS_MAX 512 /* read in a tick: a fabric that is down as a whole has no place to look for */
 
 struct links {
@@ -70,7 +71,8 @@ struct place {
 	int n;             /* links that have it as an end */
 	bool several;      /* hosts say so */
 	const char *other; /* the end that all of these share as well; NULL none */
-	bool tied;         /* another address has as many */
+	uint64_t whole_ns; /* the last of them began */
+	bool tied;         /* another address has as many, since as long */
 };
 
 static const char *other_end(const struct finding *f, const char *address)
@@ -91,6 +93,7 @@ static struct place place_of(const struct links *l, const char *address)
 			continue;
 		p.several |= p.n && f->node != node;
 		p.other = p.n ? (other && p.other && !strcmp(other, p.other) ? other : NULL) : other;
+		p.whole_ns = f->since_ns > p.whole_ns ? f->since_ns : p.whole_ns;
 		node = f->node;
 		p.n++;
 	}
@@ -102,13 +105,21 @@ static bool is_end_of(const struct place *p, const char *address)
 	return !strcmp(p->address, address) || (p->other && !strcmp(p->other, address));
 }
 
+/* More share it; or as many, and did before one more path made another place of as many. */
+static bool is_better(const struct place *a, const struct place *b)
+{
+	return a->n > b->n || (a->n == b->n && a->whole_ns + BEFORE_NS < b->whole_ns);
+}
+
 static void place_try(const struct links *l, const char *address, struct place *best)
 {
 	struct place p = place_of(l, address);
 
-	if (p.several && p.n > best->n)
+	if (!p.several || (best->n && is_end_of(best, address)))
+		return;
+	if (is_better(&p, best))
 		*best = p;
-	else if (p.several && p.n == best->n && !is_end_of(best, address))
+	else if (!is_better(best, &p))
 		best->tied = true;
 }
 

@@ -14,7 +14,7 @@
 /* Numbers of Send and Recv hold until the next report, which may have none. */
 static void begin(struct proc_own *p, uint64_t ns)
 {
-	p->reported_ns = ns;
+	p->p.reported_ns = ns;
 	while (p->p.calls)
 		call_forget(p, p->p.calls->tid);
 	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
