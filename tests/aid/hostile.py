@@ -198,7 +198,7 @@ def check_gap(daemon):
     job.check(gap <= GAP_S or not job.LONG and gap <= job.bar(GAP_S), f"the daemon did not look for {gap} s")
 
 
-def check_no_finding(daemon, pids, kinds=None):
+def check_no_finding(daemon, pids):
     """Nothing about these processes; but that an attacker takes the CPU from them may be seen, and is true."""
     wrong = [f for f in daemon.findings() if set(f.get("pids", [])) & set(pids) and f["kind"] != "observation" and
              "cpu_starved" not in (f["kind"], f.get("cause"))]

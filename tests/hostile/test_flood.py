@@ -54,10 +54,12 @@ def case(rng, command):
               command == "watch", "the flood is not said: this test would prove nothing")
     attacker.kill()
     daemon.stop()
+    pids = victim.pids()
+    hostile.check_no_finding(daemon, pids - {max(pids)})
     wrong = [f for f in daemon.findings() if attacker.process.pid in f.get("pids", []) and f["kind"] != "observation"]
     job.check(not wrong, f"findings about who floods: {wrong}")
     hostile.check_gap(daemon)
-    victim.kill()
+    victim.end(600)
 
 
 def main():
@@ -69,4 +71,5 @@ def main():
         case(rng, command)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -60,7 +60,9 @@ def main():
     real.stop()
     daemon.stop()
     job.check(not xids(real), f"what nobody says became {xids(real)}")
-    hostile.check_gap(daemon)
+    for d in (daemon, real):
+        hostile.check_no_finding(d, victim.pids())
+        hostile.check_gap(d)
     print("  no XID by names, by other facilities, from the middle of a line; one by the driver's line")
 
 

@@ -37,7 +37,9 @@ def case(rng, args, beside, expected):
         job.check(attacker.process.poll() is None, "the attacker died: this test would prove nothing")
         attacker.kill()
     daemon.stop()
-    victim.kill()
+    pids = victim.pids()
+    hostile.check_no_finding(daemon, pids - {max(pids)})
+    victim.end(600)
 
 
 def main():
