@@ -2,7 +2,7 @@
 """Collections of garbage in three interpreters at once, in ranks without PyTorch: by the marks that Debian compiles in,
 by the function where the file has symbols, and not at all where it has neither, which is said; the rank is traced all
 the same. Each long collection has the begin and the end that the interpreter's own callbacks say, and an interpreter
-that is no rank is left alone."""
+that is no rank is left alone. A rank without Python lacks nothing."""
 import glob
 import json
 import os
@@ -105,13 +105,16 @@ def semaphores_gone(pid):
 
 
 kinds = interpreters()
+plain = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=dict(os.environ, RANK="9", LOCAL_RANK="0", WORLD_SIZE="3"))
 ranks = [start(program, env, r) for r, (_, program, env) in enumerate(kinds)]
 other = start(kinds[0][1], kinds[0][2], -1)
 with open(f"{folder}/stderr", "w") as err:
-    tracer = subprocess.Popen([job.RANKTRACE, "record", "-v", "-o", f"{folder}/f.rtr", "-o", f"{folder}/f.pftrace",
-                               *(f"--pid={p.pid}" for p in ranks)], stderr=err)
+    tracer = subprocess.Popen([job.RANKTRACE, "record", "-v", "--budget=no", "--budget-node=no", "-o",
+                               f"{folder}/f.rtr", "-o", f"{folder}/f.pftrace",
+                               *(f"--pid={p.pid}" for p in (*ranks, plain))], stderr=err)
 try:
-    job.wait_session(tracer, f"{folder}/stderr", lambda line: f"{len(ranks)} process" in line)
+    n_probes = 2 * sum(name != "neither" for name, _, _ in kinds)
+    job.wait_session(tracer, f"{folder}/stderr", lambda line: f", {n_probes} probes, " in line)
     own = [[collect(p) for _ in range(COLLECTIONS)] for p in ranks]
     collect(other)
     if kinds[0][0] == "marks" and open(MARKED, "rb").read()[16] == 2:  # no PIE: addresses are the file's
@@ -121,12 +124,12 @@ finally:
     tracer.send_signal(signal.SIGINT)
     tracer.wait(60)
     counters = semaphores_gone(ranks[0].pid) if kinds[0][0] == "marks" else []
-    for p in (*ranks, other):
+    for p in (*ranks, other, plain):
         p.kill()
 job.check(sum(counters) == 0, f"counters stay behind: {counters}")
 with open(f"{folder}/stderr") as f:
     said = f.read()
-seen = {p.pid: [] for p in ranks}
+seen = {p.pid: [] for p in (*ranks, plain)}
 for tracer_id, kind, pid, _, ts, body in rtr.whole_records(f"{folder}/f.rtr"):
     if (tracer_id, kind) == (WIRE_PYTHON, PYTHON_GC):
         begin, busy, n = struct.unpack_from("QQI", body)

@@ -13,11 +13,10 @@ RECORD_IN_BTF(python_gc_record);
 
 #define LONG_NS 100000   /* a collection that gets a record of its own */
 #define SHORTS_NS 500000 /* short ones together */
-#define THREADS_MAX 8192
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, THREADS_MAX);
+	__uint(max_entries, PYTHON_THREADS_MAX);
 	__type(key, __u32); /* tid */
 	__type(value, struct python_thread);
 } python_threads SEC(".maps");

@@ -68,9 +68,10 @@ static int python_tick(struct tracer_handle *h, uint64_t now_ns)
 	uint32_t tid = 0, *prev = NULL;
 	struct python_thread t;
 	uint64_t generation;
-	int err = 0;
+	int err = 0, n = 0;
 
-	while (!err && !tracer_map_next(h, "python_threads", prev, &tid)) {
+	/* where the kernel drops the row at hand, the next one is the first again */
+	while (!err && n++ < PYTHON_THREADS_MAX && !tracer_map_next(h, "python_threads", prev, &tid)) {
 		prev = &tid;
 		if (tracer_map_get(h, "python_threads", &tid, &t) || !t.begin_ns ||
 		    now_ns < t.begin_ns + RUNS_LONG_NS || !tracer_generation(h, t.tgid, &generation))

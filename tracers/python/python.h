@@ -7,6 +7,8 @@
 
 #include "tracers/python/wire/python.h"
 
+#define PYTHON_THREADS_MAX 8192 /* of which collections are known */
+
 enum python_kind { PYTHON_GC = 1 };
 
 struct python_gc_record {
