@@ -80,7 +80,7 @@ static void of_a_tensor_pair(void **state)
 	     "runqueue_wait_share_peers 0.001");
 }
 
-/* One of two, nobody knows which, for a second: nothing to act upon. For longer it is said, of both. */
+/* One of two, and not known which, for a second: nothing to act upon. For longer it is said, of both. */
 static void a_pair_for_a_moment(void **state)
 {
 	static const int steps[] = { 40, 80, 240 }; /* of 25 ms: 1, 2 and 6 s */

@@ -302,7 +302,7 @@ static void what_is_found_is_sampled_at_once(void **state)
 	assert_true(fakes[0].first_scan_ns > begin_ns + 9 * SEC);
 }
 
-/* Each rank shows one before any of them is looked through to its end: nobody is blind until the others are through. */
+/* Each rank shows one before any of them is looked through to its end: none is blind until the others are through. */
 static void who_shows_none_goes_first(void **state)
 {
 	uint64_t begin_ns;

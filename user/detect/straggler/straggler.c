@@ -17,7 +17,7 @@
 #define WINDOW_S \
 	0.2 /* shorter iterations are summed up to that: single ones are the host's jitter, and a name takes 1 s */
 #define NOTHING_SHARE 1e-4
-/* A set of which nobody is known to be the one: what is over before somebody has read it is no help. */
+/* A set of which no rank is known to be the one: what is over before somebody has read it is no help. */
 #define SET_HELD_NS 3000000000ull
 
 struct straggler {
