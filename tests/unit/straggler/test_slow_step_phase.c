@@ -116,6 +116,11 @@ static void another_phase_has_to_hold(void **state)
 	assert_int_equal(said.reason.phase, PHASE_DATA_WAIT);
 	step(SLOW_S);
 	assert_int_equal(said.reason.phase, PHASE_FORWARD);
+	show(PHASE_DATA_WAIT, 77); /* and back */
+	many(UNLIKE - 1, SLOW_S);
+	assert_int_equal(said.reason.phase, PHASE_FORWARD);
+	step(SLOW_S);
+	assert_int_equal(said.reason.phase, PHASE_DATA_WAIT);
 }
 
 /* The next time it begins without one, and what comes first is said at once. */

@@ -250,7 +250,7 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 	struct host_cause c;
 	int one = blame_cause(j, m, d, &c);
 
-	if (one < 0 && d->n > 1 && (d->n > NAMES_MAX || is_moment(j, d)))
+	if (one < 0 && (d->n > NAMES_MAX || is_moment(j, d)))
 		return 0;
 	f = finding_list_add(found);
 	if (!f)
