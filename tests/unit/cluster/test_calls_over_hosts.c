@@ -246,6 +246,54 @@ static void probes_that_go_leave_nothing_open(void **state)
 	assert_no_more(0);
 }
 
+static const struct member *world_of(int rank)
+{
+	const struct member *mb = NULL;
+
+	for (const struct proc *p = pipeline_model(hubs[0].job->pipeline)->procs; p; p = p->next)
+		for (const struct member *o = p->members; o && p->tgid == 100 + (uint32_t)rank; o = o->next_in_proc)
+			mb = o->comm->hash == WORLD ? o : mb;
+	assert_non_null(mb);
+	return mb;
+}
+
+static int n_open(int rank)
+{
+	int n = 0;
+
+	for (const struct op *op = world_of(rank)->first_open; op; op = op->next)
+		n += !op->end_ns;
+	return n;
+}
+
+/* Both directions of a peer, each as it was said; and what is not said again is over, also where nothing is any more. */
+static void what_a_report_says_holds_until_the_next(void **state)
+{
+	(void)state;
+	all_seen(0);
+	transfers(1, 2, 5, 3);
+	for (int recvs = 0; recvs < 2; recvs++) {
+		rank_calls[1].peer.sends_passed = !recvs;
+		rank_calls[1].peer.recvs_passed = recvs;
+		rank_calls[1].peer.has_sends_passed = rank_calls[1].peer.has_recvs_passed = 1;
+		seconds(2, RANKS);
+		assert_true(world_of(1)->n_p2p > 2);
+		assert_int_equal(world_of(1)->p2p[2].entered[0], 5);
+		assert_int_equal(world_of(1)->p2p[2].entered[1], 3);
+		assert_int_equal(world_of(1)->p2p[2].passed[0], !recvs);
+		assert_int_equal(world_of(1)->p2p[2].passed[1], recvs);
+	}
+	for (int gone = 0; gone < 2; gone++) {
+		calls(1, 7 + gone, WORLD, entered[1] + 9, 0);
+		seconds(2, RANKS);
+		assert_int_equal(n_open(1), 1);
+		rank_calls[1].n_open = 0;
+		rank_calls[1].seen = !gone;
+		seconds(2, RANKS);
+		assert_int_equal(n_open(1), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +304,7 @@ int main(void)
 		CASE(arguments_that_differ_over_hosts),
 		CASE(calls_of_a_healthy_job_are_none),
 		CASE(probes_that_go_leave_nothing_open),
+		CASE(what_a_report_says_holds_until_the_next),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
