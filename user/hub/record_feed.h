@@ -33,8 +33,16 @@ static inline uint64_t feed_time(const struct feed_to *to, uint64_t age_ns)
 	return age_ns < to->now_raw_ns ? host_time(to->host, to->now_raw_ns - age_ns) : 0;
 }
 
-/* thread_records.c. `fed`: what was given of threads, by host and thread. 0 or -ENOMEM. */
-int threads_feed(struct keyed_table *fed, const struct feed_to *to, const Cluster__Process *p);
+#define FED_HALTED_MAX 8 /* threads that a report has of a rank, at most */
+struct fed_halted {      /* of a process: those that were stopped or blocked in its newest report */
+	uint32_t tids[FED_HALTED_MAX];
+	int n;
+};
+
+/* thread_records.c. `fed`: what was given of threads, by host and thread. `whole`: the report had room for all of its
+ * host. 0 or -ENOMEM. */
+int threads_feed(struct keyed_table *fed, struct fed_halted *halted, const struct feed_to *to,
+		 const Cluster__Process *p, bool whole);
 /* call_records.c. `fed`: the report before had calls. 0 or -ENOMEM. */
 int calls_feed(bool *fed, const struct feed_to *to, const Cluster__Process *p);
 /* blocked_records.c. `fed`: threads that are blocked, by host and thread. 0 or -ENOMEM. */

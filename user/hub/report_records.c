@@ -24,7 +24,8 @@ struct fed_proc { /* by host and pid */
 	uint64_t identity;     /* hash; 0: not fed */
 	uint64_t round_raw_ns; /* the newest read of its communicators that was fed */
 	uint64_t nth;          /* report of the host that listed it */
-	bool dead, calls;      /* calls: of its newest report */
+	struct fed_halted halted;
+	bool dead, calls; /* calls: of its newest report */
 };
 
 struct fed_node {
@@ -218,6 +219,7 @@ static int process_feed(struct fed *f, const struct feed_to *to, const Cluster__
 
 	if (!fed->start_ns || fed->start_raw_ns != p->start_ns) { /* another one of that pid */
 		fed->dead = fed->calls = false;
+		fed->halted.n = 0;
 		fed->round_raw_ns = 0;
 		fed->start_raw_ns = p->start_ns;
 		fed->start_ns = host_time(to->host, p->start_ns);
@@ -229,7 +231,7 @@ static int process_feed(struct fed *f, const struct feed_to *to, const Cluster__
 		err = identity_feed(to, p, fed, r->boot_id);
 	fed->identity = identity;
 	err = err ? err : comms_feed(to, p, fed);
-	err = err ? err : threads_feed(&f->threads, to, p);
+	err = err ? err : threads_feed(&f->threads, &fed->halted, to, p, !r->left_out);
 	err = err ? err : calls_feed(&fed->calls, to, p);
 	if (err || !p->dead)
 		return err;

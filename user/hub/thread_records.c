@@ -15,6 +15,7 @@ struct fed_thread { /* by host and thread: when what was fed was read, on the ho
 	struct keyed keyed;
 	uint64_t seen_raw_ns, at_raw_ns, stack_raw_ns, wait_raw_ns;
 	uint64_t since_raw_ns, since_ns; /* of its state: on the hub's axis as it was first seen */
+	struct sched_task last;
 };
 
 /* It is newer than what was fed. */
@@ -64,6 +65,17 @@ static int state_feed(struct fed_thread *fed, const struct feed_to *to, uint32_t
 	};
 
 	f.hdr.tracer = WIRE_SCHED;
+	fed->last = f;
+	return pipeline_feed(to->pipeline, &f.hdr);
+}
+
+/* A report has all threads that are stopped or blocked: one that it does not have any more goes on. */
+static int goes_on_feed(struct fed_thread *fed, const struct feed_to *to)
+{
+	struct sched_task f = fed->last;
+
+	f.hdr.ts_ns = f.since_ns = to->host->at_ns;
+	f.state = SCHED_UNKNOWN;
 	return pipeline_feed(to->pipeline, &f.hdr);
 }
 
@@ -153,16 +165,42 @@ static int thread_feed(struct fed_thread *fed, const struct feed_to *to, uint32_
 	return err;
 }
 
-int threads_feed(struct keyed_table *all, const struct feed_to *to, const Cluster__Process *p)
+static bool is_listed(const Cluster__Process *p, uint32_t tid)
+{
+	for (size_t i = 0; i < p->n_threads; i++)
+		if (p->threads[i]->tid == tid)
+			return true;
+	return false;
+}
+
+static int halted_end(struct keyed_table *all, struct fed_halted *halted, const struct feed_to *to,
+		      const Cluster__Process *p, uint64_t host_and_pid)
 {
 	int err = 0;
 
+	for (int i = 0; i < halted->n && !err; i++) {
+		struct fed_thread *fed = keyed_find(all, host_and_pid, halted->tids[i]);
+
+		if (fed && !is_listed(p, halted->tids[i]))
+			err = goes_on_feed(fed, to);
+	}
+	halted->n = 0;
+	return err;
+}
+
+int threads_feed(struct keyed_table *all, struct fed_halted *halted, const struct feed_to *to,
+		 const Cluster__Process *p, bool whole)
+{
+	uint64_t host_and_pid = (uint64_t)to->host->number << 32 | p->pid;
+	int err = whole ? halted_end(all, halted, to, p, host_and_pid) : 0;
+
 	for (size_t i = 0; i < p->n_threads && !err; i++) {
 		const Cluster__Thread *t = p->threads[i];
-		uint64_t host_and_pid = (uint64_t)to->host->number << 32 | p->pid;
 		struct fed_thread *fed = keyed_get(all, host_and_pid, t->tid, sizeof(*fed));
 
 		err = fed ? thread_feed(fed, to, p->pid, t) : -ENOMEM;
+		if (whole && (t->state == SCHED_DISK || t->state == SCHED_STOPPED) && halted->n < FED_HALTED_MAX)
+			halted->tids[halted->n++] = t->tid;
 	}
 	return err;
 }

@@ -257,6 +257,29 @@ static void a_bus_that_is_away_loses_nothing(void **state)
 	assert_no_more(1);
 }
 
+static uint8_t state_of(int rank)
+{
+	const struct proc *p = pipeline_model(hubs[0].job->pipeline)->procs;
+
+	while (p && p->tgid != 100 + (uint32_t)rank)
+		p = p->next;
+	assert_true(p && p->tasks);
+	return p->tasks->state;
+}
+
+/* A report has helper threads while they are stopped, and no longer. */
+static void a_thread_that_goes_on_is_not_stopped_for_ever(void **state)
+{
+	(void)state;
+	seconds(30, RANKS);
+	thread_state[0] = 5;
+	seconds(2, RANKS);
+	assert_int_equal(state_of(0), TASK_STOPPED);
+	no_thread[0] = true;
+	seconds(2, RANKS);
+	assert_int_equal(state_of(0), TASK_UNKNOWN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -274,6 +297,7 @@ int main(void)
 		CASE(a_hub_that_was_stopped_writes_no_more),
 		CASE(what_ended_between_two_hubs_is_closed),
 		CASE(a_bus_that_is_away_loses_nothing),
+		CASE(a_thread_that_goes_on_is_not_stopped_for_ever),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,7 @@ static uint64_t since[RANKS];
 static bool reports[HOSTS];          /* its agent lives */
 static bool is_there[RANKS];         /* its process does */
 static uint32_t thread_state[RANKS]; /* of its thread, as in cluster.proto */
+static bool no_thread[RANKS];        /* its report does not have the thread */
 static uint64_t delay[HOSTS];        /* its reports take so long */
 static uint64_t sequence[HOSTS];
 static Cluster__Finding *findings[HOSTS][4]; /* what its node holds */
@@ -160,7 +161,7 @@ static size_t report_write(int host, void *to)
 		procs[i].comms = member_list[i];
 		procs[i].threads = &thread_list[i];
 		procs[i].n_comms = c->other ? COMMS : 1;
-		procs[i].n_threads = 1;
+		procs[i].n_threads = !no_thread[rank];
 		if (is_there[rank])
 			list[r.n_processes++] = &procs[i];
 	}
@@ -244,6 +245,7 @@ static int begin(void **state)
 		since[r] = now;
 		is_there[r] = true;
 		thread_state[r] = 3;
+		no_thread[r] = false;
 	}
 	for (int h = 0; h < HOSTS; h++)
 		reports[h] = true;
