@@ -262,11 +262,12 @@ static int nothing_more(void)
 static void a_bus_acts_on_nobody(void **state)
 {
 	static const char *const acts[] = {
-		"open_to_write", "create",        "truncate_a_file", "open_by_handle", "make_folder",    "make_link",
-		"change_mode",   "rename_a_file", "remove_a_file",   "fork_a_child",   "clone_a_thread", "run_a_program",
-		"trace_another", "read_another",  "write_another",   "sample_another", "signal_another", "signal_a_thread",
-		"hold_another",  "take_a_file",   "load_bpf",        "load_a_module",  "new_namespace",  "new_root",
-		"keys",          "ring_of_calls", "clock",
+		"open_to_write",  "create",         "truncate_a_file", "open_by_handle", "make_folder",
+		"make_link",      "change_mode",    "rename_a_file",   "remove_a_file",  "fork_a_child",
+		"clone_a_thread", "run_a_program",  "trace_another",   "read_another",   "write_another",
+		"sample_another", "signal_another", "signal_a_thread", "hold_another",   "take_a_file",
+		"load_bpf",       "load_a_module",  "new_namespace",   "new_root",       "keys",
+		"ring_of_calls",  "clock",
 	};
 
 	(void)state;
@@ -333,11 +334,15 @@ static int end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_reader_only_looks),          cmocka_unit_test(a_parser_does_nothing),
-		cmocka_unit_test(a_replay_writes_what_is_open), cmocka_unit_test(a_keeper_renames),
-		cmocka_unit_test(a_screen_draws),               cmocka_unit_test(a_server_answers),
+		cmocka_unit_test(a_reader_only_looks),
+		cmocka_unit_test(a_parser_does_nothing),
+		cmocka_unit_test(a_replay_writes_what_is_open),
+		cmocka_unit_test(a_keeper_renames),
+		cmocka_unit_test(a_screen_draws),
+		cmocka_unit_test(a_server_answers),
 		cmocka_unit_test(a_bus_acts_on_nobody),
-		cmocka_unit_test(a_collector_reads_no_memory),  cmocka_unit_test(none_was_harmed),
+		cmocka_unit_test(a_collector_reads_no_memory),
+		cmocka_unit_test(none_was_harmed),
 	};
 
 	if (!CONFINE_SANITIZED) /* else there is no filter */
