@@ -62,23 +62,23 @@ static void lines(void **state)
 	s.phase_ns[PHASE_BACKWARD] = 1000; /* more than there is */
 	s.phase_ns[PHASE_GC] = 6;
 	p.gc_visible = true;
-	line_is(&s,
-		"{\"rank\":null,\"pid\":7,\"step\":5,\"ends_by\":\"optimizer\",\"begin_ns\":1000,\"end_ns\":1100,"
-		"\"data_wait_ns\":10,\"forward_ns\":20,\"backward_ns\":1000,\"optimizer_ns\":15,\"gc_ns\":6,"
-		"\"other_ns\":0,"
-		"\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"gap\",\"backward_end\":\"next_mark\","
-		"\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4}\n");
+	line_is(&s, "{\"rank\":null,\"pid\":7,\"step\":5,\"ends_by\":\"optimizer\",\"begin_ns\":1000,\"end_ns\":1100,"
+		    "\"data_wait_ns\":10,\"forward_ns\":20,\"backward_ns\":1000,\"optimizer_ns\":15,\"gc_ns\":6,"
+		    "\"other_ns\":0,"
+		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"gap\",\"backward_end\":\"next_mark\","
+		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4}\n");
 	s.number = s.begin_ns = s.n_ops = s.gpu_wait_ns = s.exposed_most_ns = UINT64_MAX - 1;
 	s.end_ns = UINT64_MAX;
 	s.n_backward = s.n_optimizer = UINT32_MAX;
 	for (int i = 0; i < STEP_PHASES; i++)
 		s.phase_ns[i] = UINT64_MAX;
-	line_is(&s, "{\"rank\":null,\"pid\":7,\"step\":18446744073709551614,\"ends_by\":\"optimizer\",\"begin_ns\":"
-		    "18446744073709551614,\"end_ns\":18446744073709551615,\"data_wait_ns\":18446744073709551615,"
-		    "\"forward_ns\":18446744073709551615,\"backward_ns\":18446744073709551615,\"optimizer_ns\":"
-		    "18446744073709551615,\"other_ns\":0,\"backwards\":4294967295,\"optimizer_steps\":4294967295,"
-		    "\"forward_by\":\"gap\",\"backward_end\":\"next_mark\",\"operations\":18446744073709551614,"
-		    "\"gpu_wait_ns\":18446744073709551614,\"exposed_most_ns\":18446744073709551614}\n");
+	line_is(&s,
+		"{\"rank\":null,\"pid\":7,\"step\":18446744073709551614,\"ends_by\":\"optimizer\",\"begin_ns\":"
+		"18446744073709551614,\"end_ns\":18446744073709551615,\"data_wait_ns\":18446744073709551615,"
+		"\"forward_ns\":18446744073709551615,\"backward_ns\":18446744073709551615,\"optimizer_ns\":"
+		"18446744073709551615,\"gc_ns\":18446744073709551615,\"other_ns\":0,\"backwards\":4294967295,\"optimizer_steps\":4294967295,"
+		"\"forward_by\":\"gap\",\"backward_end\":\"next_mark\",\"operations\":18446744073709551614,"
+		"\"gpu_wait_ns\":18446744073709551614,\"exposed_most_ns\":18446744073709551614}\n");
 }
 
 int main(void)
