@@ -29,6 +29,7 @@ import ports
 from test_watch_metrics import url_of
 
 RANKS, AGAIN_S = 4, 20
+SLOW_S = 150  # until what the job does at its step 200 was seen, on a machine that gives it a fifth of its pace
 STOPPED = ("hang", "stopped")
 
 
@@ -46,13 +47,19 @@ def expression(query):
     return query.replace("$__rate_interval", "10s").replace("$train_job", ".*").replace("$node", ".*")
 
 
-def panels_have_data(m, timeout=60):
+def page_of(url):
+    with urllib.request.urlopen(url, timeout=10) as r:
+        return r.read().decode()
+
+
+def panels_have_data(m, hub_url, timeout=SLOW_S):
     missing, end = list(panels.queries()), time.monotonic() + timeout
     n = len(missing)
     while missing and time.monotonic() < end:
         time.sleep(1)
         missing = [q for q in missing if not (m.get("query", query=expression(q[2])) or {}).get("result")]
-    job.check(not missing, "no data: " + "; ".join(f"{f} '{t}': {expression(q)}" for f, t, q in missing))
+    job.check(not missing, "no data: " + "; ".join(f"{f} '{t}': {expression(q)}" for f, t, q in missing) +
+              f"; the hub's page:\n{page_of(hub_url) if missing else ''}")
     print(f"  {n} panels' queries return data")
 
 
@@ -95,7 +102,7 @@ def each_channel_once(hook, id):
 
 def warned(s, hook, rank):
     """A stall that ends by itself: the channel and notify's webhooks, at its end too, and no pager."""
-    f = s.wait(60, kind="hang", phase="open", ranks=[rank])
+    f = s.wait(SLOW_S, kind="hang", phase="open", ranks=[rank])
     job.check(f, f"no hang: {s.findings}")
     job.check(hook.wait(lambda path, body: of_rank(path, body, "/channel", rank, "firing"), 40),
               f"no warning of rank {rank}: {hook.got}")
@@ -181,13 +188,17 @@ class Hub:
 
 def scraped(url):
     """Quickly, and little."""
-    begin = time.monotonic()
-    with urllib.request.urlopen(url, timeout=10) as r:
-        text = r.read().decode()
+    text, times = page_of(url), []
+    for _ in range(20):
+        begin = time.monotonic()
+        page_of(url)
+        times.append(time.monotonic() - begin)
+    median_ms = sorted(times)[10] * 1e3
     out = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
     job.check(out.returncode == 0 and not out.stderr, f"promtool: {out.stdout}{out.stderr}")
-    print(f"  the hub's page: {len(text)} bytes, {(time.monotonic() - begin) * 1e3:.0f} ms with promtool's check")
+    print(f"  the hub's page: {len(text)} bytes, a scrape {median_ms:.1f} ms (longest {max(times) * 1e3:.1f} ms)")
     job.check(len(text) <= 300_000, f"{len(text)} bytes")
+    job.check(median_ms <= 20, f"a scrape takes {median_ms:.1f} ms")
 
 
 def main():
@@ -204,14 +215,15 @@ def main():
     with autopsies.Autopsy(["--ranks", RANKS, "--steps", 100000, "--step-ms", 60, "--net=tcp",
                             "--seed", rng.randrange(1 << 30),
                             "--fault", f"hang:rank={rank},step=200,sec=20",
-                            "--fault", f"cpu:rank={rank},step=20,how=quota,percent=90"]) as a:
+                            "--fault", f"cpu:rank={(rank + 2) % RANKS},step=20,how=quota,percent=90"]) as a:
         w, r = session(a, "watch", "-o", f"{a.dir}/findings.jsonl", "--nats", hub.url), session(a, "record")
         notify = monitoring.Notify(f"{a.dir}/findings.jsonl", hook.port, "--warning-after", "3", "--again",
                                    f"{AGAIN_S / 60}")
         m = monitoring.Monitoring([url_of(s).split("/")[2] for s in (w, r)], hook, hubs=[f"127.0.0.1:{hub.metrics}"])
         targets_are_up(m)
-        panels_have_data(m)
-        scraped(f"http://127.0.0.1:{hub.metrics}/metrics")
+        hub_url = f"http://127.0.0.1:{hub.metrics}/metrics"
+        panels_have_data(m, hub_url)
+        scraped(hub_url)
         warned(w, hook, rank)
         hub.stop()
         victim = (rank + 1) % RANKS
