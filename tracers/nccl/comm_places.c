@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inspect/reader/reader.h"
 #include "schemas/collector.h"
 #include "tracers/nccl/wire/comm.h"
 
-#define TRIES_MAX 4
+#define SLEPT_MAX 4  /* times: its file system does not answer */
 #define MISSED_MAX 3 /* samples in a row: its memory is freed */
 
 /* --- layouts --- */
@@ -19,7 +20,7 @@
 struct layout_known {
 	uint64_t dev, ino, size, mtime_ns;
 	int err; /* why there is none */
-	int n_tries;
+	int n_slept;
 	struct nccl_layout layout;
 	struct layout_known *next;
 };
@@ -37,16 +38,15 @@ void layout_cache_free(struct layout_cache *c)
 /* No word on the file: the machine was overloaded, or its page cache cold. */
 static bool is_worth_another(const struct layout_known *k)
 {
-	return k->n_tries < TRIES_MAX &&
-	       (k->err == -EAGAIN || k->err == -EINPROGRESS || k->err == -EBUSY || k->err == -ETIMEDOUT);
+	return reader_is_late(k->err) && k->n_slept <= SLEPT_MAX;
 }
 
 static void layout_fetch(struct layout_known *k, struct reader *r, int fd)
 {
-	k->n_tries++;
 	k->err = nccl_layout_fetch(r, fd, &k->layout);
-	if (!k->err)
-		nccl_proxy_layout_fetch(r, fd, &k->layout.proxy);
+	if (!k->err && k->n_slept < SLEPT_MAX) /* else the last try does without */
+		k->err = nccl_proxy_layout_fetch(r, fd, &k->layout.proxy);
+	k->n_slept += k->err == -ETIMEDOUT;
 }
 
 static const struct layout_known *layout_known(struct layout_cache *c, struct reader *r, const struct target_file *f)

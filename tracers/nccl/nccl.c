@@ -11,6 +11,7 @@
 #include "inspect/discover/discover.h"
 #include "base/log.h"
 #include "inspect/elf/elf_file.h"
+#include "inspect/reader/reader.h"
 #include "tracers/nccl/nccl_exports.h"
 #include "tracers/nccl/nccl_layout.h"
 #include "source.h"
@@ -103,14 +104,16 @@ static int nccl_start(struct tracer_handle *h)
 	return err;
 }
 
-/* Offsets of ncclComm out of the library's own DWARF. What is read by them is checked at each use (magic, rank). */
-static bool nccl_offsets_learn(struct reader *reader, int fd, struct nccl_lib *ret)
+/* Offsets of ncclComm out of the library's own DWARF. What is read by them is checked at each use (magic, rank). 0,
+ * -errno. */
+static int nccl_offsets_learn(struct reader *reader, int fd, struct nccl_lib *ret)
 {
 	_Static_assert(NCCL_COUNTERS_MAX == NCCL_SEQ_MAX, "as many counters as the layout may have");
 	struct nccl_layout l;
+	int err = nccl_layout_fetch(reader, fd, &l);
 
-	if (nccl_layout_fetch(reader, fd, &l))
-		return false;
+	if (err)
+		return err;
 	*ret = (struct nccl_lib){
 		.valid = 1,
 		.magic = l.magic,
@@ -122,7 +125,7 @@ static bool nccl_offsets_learn(struct reader *reader, int fd, struct nccl_lib *r
 		.counters = l.n_counters ? l.counters : 0,
 		.n_counters = l.n_counters,
 	};
-	return true;
+	return 0;
 }
 
 /*
@@ -196,8 +199,12 @@ static int nccl_on_lib(struct tracer_handle *h, const struct target_proc *proc, 
 	if (lib_id >= NCCL_LIBS_MAX)
 		return -ENOSPC;
 	tracer_map_get(h, "nccl_libs", &lib_id, &known);
-	if (!known.valid)
-		learned = nccl_offsets_learn(tracer_reader(h), fd, &known);
+	if (!known.valid) {
+		err = nccl_offsets_learn(tracer_reader(h), fd, &known);
+		if (reader_is_late(err)) /* a file without them is none forever: not what a busy machine says */
+			return err;
+		learned = !err;
+	}
 	if (!known.text_end) {
 		err = nccl_text_learn(tracer_reader(h), fd, &known);
 		untraced_say(h, lib, fd);

@@ -40,8 +40,9 @@ struct nccl_proxy_sample {
 	struct proxy_part parts[NCCL_PROXY_SUBS_MAX]; /* but for comm, n and thread: those are 0 */
 };
 
-/* Of the library behind `fd`, borrowed, in the helper process; with known = 0 where something is missing. */
-void nccl_proxy_layout_fetch(struct reader *r, int fd, struct nccl_proxy_layout *ret);
+/* Of the library behind `fd`, borrowed, in the helper process; with known = 0 where something is missing. 0, or that it
+ * came to nothing yet: reader_is_late(). */
+int nccl_proxy_layout_fetch(struct reader *r, int fd, struct nccl_proxy_layout *ret);
 /*
  * One look at the communicator at `comm`, which must still be `hash` (at hash_at from its start) before and after.
  * `thread`: as reported by an earlier sample, 0 to find it. -ENOENT: no proxy yet, or nothing that can be believed;

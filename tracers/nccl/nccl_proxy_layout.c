@@ -5,10 +5,12 @@
  */
 #include "tracers/nccl/nccl_proxy.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "tracers/nccl/nccl_layout.h"
 #include "inspect/elf/struct_layout.h"
+#include "inspect/reader/reader.h"
 
 #define DWARF_DEADLINE_MS 5000
 #define SUBS_MAX 1024
@@ -22,30 +24,33 @@ struct want {
 
 #define WANTS_MAX 12
 
-static bool wants_fill(const struct want *wants, size_t n, const struct struct_layout *s)
+static int wants_fill(const struct want *wants, size_t n, const struct struct_layout *s)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct field_layout *f = &s->fields[i];
 		bool there = f->found && (!wants[i].size || f->size == wants[i].size);
 
 		if (!there && !wants[i].optional)
-			return false;
+			return -ENOENT;
 		*wants[i].at = there ? f->offset : NCCL_NOWHERE;
 	}
-	return true;
+	return 0;
 }
 
-static bool struct_fetch(struct reader *r, int fd, const char *name, const struct want *wants, size_t n,
+/* 0, -errno, as all that follow: a busy machine is no reason to do without for good. */
+static int struct_fetch(struct reader *r, int fd, const char *name, const struct want *wants, size_t n,
 			 struct struct_layout *ret)
 {
 	const char *names[WANTS_MAX];
 
 	for (size_t i = 0; i < n; i++)
 		names[i] = wants[i].name;
-	return !struct_layout_fetch(r, fd, name, names, n, DWARF_DEADLINE_MS, ret) && wants_fill(wants, n, ret);
+	int err = struct_layout_fetch(r, fd, name, names, n, DWARF_DEADLINE_MS, ret);
+
+	return err ? err : wants_fill(wants, n, ret);
 }
 
-static bool args_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
+static int args_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
 {
 	const struct want wants[] = {
 		{ "subs", &l->subs, 0, false },        { "nsubs", &l->nsubs, 4, false },
@@ -55,17 +60,18 @@ static bool args_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
 		{ "protocol", &l->protocol, 1, true },
 	};
 	struct struct_layout s;
+	int err = struct_fetch(r, fd, "ncclProxyArgs", wants, sizeof(wants) / sizeof(wants[0]), &s);
 
-	if (!struct_fetch(r, fd, "ncclProxyArgs", wants, sizeof(wants) / sizeof(wants[0]), &s))
-		return false;
+	if (err)
+		return err;
 	l->max_subs = s.fields[0].count;
 	if (!l->max_subs || l->max_subs > SUBS_MAX || s.fields[0].size % l->max_subs)
-		return false;
+		return -ENOENT;
 	l->stride = s.fields[0].size / l->max_subs;
-	return true;
+	return 0;
 }
 
-static bool sub_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
+static int sub_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
 {
 	const struct want wants[] = {
 		{ "connection", &l->connection, 8, false },
@@ -80,12 +86,12 @@ static bool sub_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
 		{ "done", &l->done, 8, false },
 	};
 	struct struct_layout s;
+	int err = struct_fetch(r, fd, "ncclProxySubArgs", wants, sizeof(wants) / sizeof(wants[0]), &s);
 
-	return struct_fetch(r, fd, "ncclProxySubArgs", wants, sizeof(wants) / sizeof(wants[0]), &s) &&
-	       s.size == l->stride;
+	return err ? err : s.size == l->stride ? 0 : -ENOENT;
 }
 
-static bool heads_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
+static int heads_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
 {
 	const struct want of_comm[] = { { "proxyState", &l->proxy_state, 8, false } };
 	const struct want of_state[] = {
@@ -96,19 +102,25 @@ static bool heads_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
 					      { "transport", &l->transport, 4, false } };
 	struct struct_layout s;
 
-	return struct_fetch(r, fd, "ncclComm", of_comm, 1, &s) &&
-	       struct_fetch(r, fd, "ncclProxyState", of_state, 2, &s) &&
-	       struct_fetch(r, fd, "ncclProxyConnection", of_connection, 2, &s);
+	int err = struct_fetch(r, fd, "ncclComm", of_comm, 1, &s);
+
+	err = err ? err : struct_fetch(r, fd, "ncclProxyState", of_state, 2, &s);
+	return err ? err : struct_fetch(r, fd, "ncclProxyConnection", of_connection, 2, &s);
 }
 
-void nccl_proxy_layout_fetch(struct reader *r, int fd, struct nccl_proxy_layout *ret)
+int nccl_proxy_layout_fetch(struct reader *r, int fd, struct nccl_proxy_layout *ret)
 {
 	struct nccl_proxy_layout l;
 
 	memset(&l, 0, sizeof(l));
-	l.known = heads_fetch(r, fd, &l) && args_fetch(r, fd, &l) && sub_fetch(r, fd, &l);
+	int err = heads_fetch(r, fd, &l);
+
+	err = err ? err : args_fetch(r, fd, &l);
+	err = err ? err : sub_fetch(r, fd, &l);
+	l.known = !err;
 	if (l.known)
 		*ret = l;
 	else
 		memset(ret, 0, sizeof(*ret));
+	return reader_is_late(err) ? err : 0;
 }

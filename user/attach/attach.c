@@ -325,7 +325,7 @@ int loader_attach_lib(struct loader *l, const struct tracer *t, const struct tar
 	if (err || !h->object)
 		return err;
 	if (lib->file->fd < 0)
-		return lib->file->error ? lib->file->error : -EBADF;
+		return lib->file->error ? lib->file->error : proc->opened ? -EBADF : -EAGAIN;
 	lib_id = lib_get(l, t, proc, lib->file, group, upto);
 	if (lib_id >= 0)
 		unseen_note(l, lib->file, &l->libs[lib_id], note);

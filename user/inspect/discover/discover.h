@@ -92,6 +92,7 @@ struct target_proc {
 	struct target_lib
 		*libs; /* n_files rows: first the n_libs with wanted symbols by which it is listed, then others */
 	size_t n_libs, n_files;
+	bool opened;         /* the files are open, or cannot be opened; else that is tried again at each scan */
 	size_t n_unreadable; /* executable files that could not be inspected; the first one: */
 	int unreadable_error;
 	char unreadable[256];

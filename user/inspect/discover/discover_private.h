@@ -41,7 +41,6 @@ struct proc_row {
 	uint64_t seen;       /* scan number */
 	uint64_t retry_ns;   /* a file did not answer in time: look again then; 0 none */
 	uint64_t maps_wait_ns, maps_read_ns, maps_took_ns, file_pages; /* see proc_row.c */
-	bool kept;                                                     /* the files are open, or cannot be opened */
 	struct proc_row *owner;                                        /* rank process it belongs to, itself, or NULL */
 	bool active;                  /* in the set's list of active processes; else it rests (glance.c) */
 	bool woken;                   /* active for the moment: proc_rows_wake() */

@@ -397,7 +397,7 @@ int lib_table_load(struct target_set *s, struct proc_row *p)
 		libs_free(&half);
 		libs_put(&p->pub, &before);
 	} else {
-		p->kept = false;
+		p->pub.opened = false;
 		libs_free(&before);
 	}
 	free(st);
@@ -414,7 +414,7 @@ void lib_table_unload(struct target_set *s, struct proc_row *p)
 
 void lib_table_keep(struct target_set *s, struct proc_row *p)
 {
-	for (size_t i = 0; i < p->pub.n_files && !p->kept; i++) {
+	for (size_t i = 0; i < p->pub.n_files && !p->pub.opened; i++) {
 		struct target_lib *lib = &p->pub.libs[i];
 		struct mapping m = {
 			.start = lib->map_start,
@@ -443,7 +443,7 @@ void lib_table_keep(struct target_set *s, struct proc_row *p)
 		else
 			close(fd);
 	}
-	p->kept = true;
+	p->pub.opened = true;
 }
 
 /* What the kernel knows: a file system that asks somebody else first may never answer. */

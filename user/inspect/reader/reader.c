@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * reader.c - the collector's side of the helper: questions and answers, and how long these are waited for. Where
- * workers come from is reader_spawn.c's, which targets blocked one reader_late.c's, what a job does reader_ops.c's.
+ * workers come from is reader_spawn.c's, which targets blocked one reader_late.c's, which files take long
+ * reader_slow.c's, what a job does reader_ops.c's.
  */
 #include "base/clock.h"
 #include "inspect/reader/hurried.h"
 #include "inspect/reader/reader_late.h"
+#include "inspect/reader/reader_slow.h"
 #include "inspect/reader/reader_spawn.h"
 #include "inspect/reader/reader_wire.h"
 
@@ -27,7 +29,6 @@
 #define RUNNING_STEP_MS 10
 #define RUNNING_STEPS 10           /* of one call at most, of a worker that is not asleep at any sample */
 #define RUNNING_ALL_NS 60000000ull /* of a second, for all of these */
-#define STARVED_MOST 5             /* so many times that, where parsers in a row got no CPU: else none would ever end */
 
 struct allowance { /* of waiting, in a second */
 	uint64_t left_ns, at_ns;
@@ -40,7 +41,7 @@ struct reader {
 	struct late_table late_table;
 	uint64_t timeout_ns; /* a second; 0 no limit */
 	struct allowance late, running;
-	unsigned int starved; /* parsers in a row that got too little CPU in their time */
+	struct slow_files slow;
 	bool is_hurried;
 };
 
@@ -112,16 +113,6 @@ static unsigned wait_allowed_ms(struct reader *r, pid_t pid, unsigned deadline_m
 	return allowed_ms < deadline_ms ? allowed_ms : deadline_ms;
 }
 
-static uint64_t worker_cpu_ns(const struct worker *w)
-{
-	struct timespec t;
-	clockid_t clock;
-
-	if (clock_getcpuclockid(w->pid, &clock) || clock_gettime(clock, &t))
-		return 0;
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
 /* Somebody stopped it, which says nothing of the target. */
 static int stopped_drop(struct worker *w, enum worker_kind kind)
 {
@@ -130,12 +121,12 @@ static int stopped_drop(struct worker *w, enum worker_kind kind)
 	return -EAGAIN;
 }
 
-/* A file may be made to be parsed for minutes: -EFBIG then. Else as wait_whole(), for what of the second is left to
- * waiting for workers that do not get on. */
+/* A file may be made to be parsed for minutes, and a starved host takes as long for any: -EINPROGRESS then, and the
+ * worker is at work. Else as wait_whole(), for what of the second is left to waiting for workers that do not get on. */
 static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 {
 	uint64_t begin_ns = clock_monotonic_ns(), cpu_ns = worker_cpu_ns(w), late_ns = deadline_ms * 1000000ull;
-	uint64_t allowed_ns = allowance_left(&r->running, RUNNING_ALL_NS) + r->starved * RUNNING_ALL_NS;
+	uint64_t allowed_ns = allowance_left(&r->running, RUNNING_ALL_NS);
 
 	for (;;) {
 		int n = worker_wait(w->sock, PARSE_STEP_MS);
@@ -148,17 +139,13 @@ static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 			continue;
 		allowance_spend(&r->running, idle_ns);
 		if (n)
-			r->starved = 0;
-		else if (state == WORKER_RUNS && used_ns < PARSE_CPU_NS && r->starved < STARVED_MOST)
-			r->starved++; /* not of one that sleeps: a file can be made to keep it waiting */
-		if (n)
 			return n < 0 ? n : 0;
 		if (state == WORKER_STOPPED)
 			return stopped_drop(w, WORKER_PARSER);
+		if (state == WORKER_RUNS || took_ns < late_ns)
+			return -EINPROGRESS;
 		worker_drop(w);
-		return used_ns >= PARSE_CPU_NS                        ? -EFBIG
-		       : state == WORKER_ASLEEP && took_ns >= late_ns ? -ETIMEDOUT
-								      : -EAGAIN;
+		return -ETIMEDOUT;
 	}
 }
 
@@ -320,8 +307,7 @@ static int answer_await(struct reader *r, enum worker_kind kind, pid_t pid, cons
 	struct worker *w = &r->workers.worker[kind];
 	uint64_t seq = r->seq, until_ns = clock_monotonic_ns() + deadline_ms * 1000000ull;
 	struct reader_answer asks = { 0 };
-	bool bounded = kind == WORKER_PARSER && !pid && r->timeout_ns;
-	int n = 0, rc = bounded ? wait_parser(r, w, deadline_ms) : wait_answer(r, w, pid, deadline_ms);
+	int n = 0, rc = wait_answer(r, w, pid, deadline_ms);
 
 	while (!rc) {
 		rc = take_answer(w, worker_name(kind), seq, to, &asks);
@@ -379,6 +365,7 @@ void reader_check(struct reader *r)
 	if (now <= r->checked_ns + CHECK_EVERY_NS)
 		return;
 	workers_check(&r->workers);
+	slow_sweep(&r->slow);
 	r->checked_ns = now;
 }
 
@@ -398,19 +385,89 @@ static int question_ask(struct reader *r, enum worker_kind kind, const struct qu
 	return rc;
 }
 
+/* Of who must go on looking. `key` NULL: nobody would ask for the answer once more. */
+static int file_await(struct reader *r, enum slow_turn turn, const struct slow_key *key, unsigned deadline_ms,
+		      const struct answer_room *to)
+{
+	struct worker *w = &r->workers.worker[WORKER_PARSER];
+	uint64_t seq = r->seq;
+	struct reader_answer asks;
+	int rc = turn == SLOW_NEXT ? -EINPROGRESS : wait_parser(r, w, deadline_ms);
+
+	if (!rc)
+		return take_answer(w, worker_name(WORKER_PARSER), seq, to, &asks);
+	if (rc == -EINPROGRESS && key)
+		slow_put(&r->slow, key, w, seq, deadline_ms * 1000000ull);
+	else if (rc == -EINPROGRESS)
+		worker_drop(w);
+	return rc == -EINPROGRESS ? -EAGAIN : rc;
+}
+
+static int slow_take(struct reader *r, const struct answer_room *to)
+{
+	struct reader_answer asks;
+	struct answer_room room = *to;
+	size_t len = 0;
+
+	room.ret_len = &len;
+	int rc = take_answer(&r->slow.worker, worker_name(WORKER_PARSER), r->slow.seq, &room, &asks);
+
+	if (rc == -EIO)
+		rc = slow_lost(&r->slow);
+	else if (!rc)
+		slow_keep(&r->slow, to->out, len);
+	if (to->ret_len)
+		*to->ret_len = len;
+	slow_end(&r->slow);
+	return rc;
+}
+
+static int kept_take(const struct slow_kept *kept, const struct answer_room *to)
+{
+	if (kept->len > to->out_max)
+		return -EMSGSIZE;
+	if (kept->len)
+		memcpy(to->out, kept->data, kept->len);
+	if (to->ret_len)
+		*to->ret_len = kept->len;
+	return 0;
+}
+
+static int file_ask(struct reader *r, const struct question *q, unsigned deadline_ms, const struct answer_room *to)
+{
+	struct slow_key key;
+	bool is_one_file = slow_key_of(q, &key);
+	const struct slow_kept *kept = is_one_file ? slow_kept(&r->slow, &key) : NULL;
+
+	if (kept)
+		return kept_take(kept, to);
+	int turn = is_one_file ? slow_check(&r->slow, &key) : SLOW_UNKNOWN;
+
+	if (turn < 0)
+		return turn;
+	if (turn == SLOW_ANSWERED)
+		return slow_take(r, to);
+	if (turn == SLOW_UNKNOWN && allowance_left(&r->running, RUNNING_ALL_NS) < PARSE_STEP_MS * 1000000ull)
+		return -EAGAIN; /* it would be asked, and not waited for */
+	int rc = question_ask(r, WORKER_PARSER, q, to->out_max);
+
+	if (rc)
+		return rc == -EINPROGRESS ? -EAGAIN : rc; /* there is no process to ask for once more */
+	return file_await(r, turn, is_one_file ? &key : NULL, deadline_ms, to);
+}
+
 static int worker_run(struct reader *r, enum worker_kind kind, pid_t pid, const struct question *q,
 		      unsigned deadline_ms, const struct answer_room *to)
 {
 	if (q->arg_len > READER_ARG_MAX || to->out_max > READER_OUT_MAX || q->n_fds > READER_FDS_MAX)
 		return -E2BIG;
+	if (kind == WORKER_PARSER && !pid && r->timeout_ns)
+		return file_ask(r, q, deadline_ms, to);
 	int rc = late_check(&r->late_table, pid);
 
-	if (kind == WORKER_PARSER && !pid && r->timeout_ns &&
-	    allowance_left(&r->running, RUNNING_ALL_NS) < PARSE_STEP_MS * 1000000ull)
-		return -EAGAIN; /* it would be asked, and not waited for */
 	if (!rc)
 		rc = question_ask(r, kind, q, to->out_max);
-	if (rc == -EINPROGRESS && !pid) /* there is no process to ask for once more */
+	if (rc == -EINPROGRESS && !pid)
 		return -EAGAIN;
 	return rc ? rc : answer_await(r, kind, pid, q, deadline_ms, to);
 }
@@ -491,6 +548,7 @@ void reader_free(struct reader *r)
 	if (!r)
 		return;
 	workers_close(&r->workers);
+	slow_free(&r->slow);
 	late_free(&r->late_table);
 	free(r);
 }

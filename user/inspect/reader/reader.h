@@ -47,7 +47,9 @@ void reader_hurry(struct reader *r, bool hurried);
  *   -EBUSY      this pid timed out a short while ago (0.5 s, doubling to 4 s), or is asked again and has not answered
  *   -EINPROGRESS  no answer yet, and no evidence: a worker stays with it until the deadline, and another call on this
  *               pid shows what came of it (only after reader_set_timeout())
- *   -EAGAIN     the worker was still running, not asleep, after 5 deadlines: the machine is overloaded; no evidence
+ *   -EAGAIN     the worker was still running, not asleep, after 5 deadlines: the machine is overloaded; no evidence. Of
+ *               a parser of one file, after reader_set_timeout(): it goes on; the same question, asked again, gets the
+ *               answer, or -EFBIG after 10 s of CPU time
  *   -EIO        the worker died of a signal during the call (a hostile file); a new one takes its place
  *   -EPIPE      the zygote is gone: nothing will work any more
  */

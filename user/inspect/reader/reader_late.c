@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include <uthash.h>
 
@@ -42,6 +43,16 @@ void worker_drop(struct worker *w)
 	close(w->sock);
 	munmap((void *)w->shm, READER_OUT_MAX);
 	*w = (struct worker){ .fd = -1, .sock = -1 };
+}
+
+uint64_t worker_cpu_ns(const struct worker *w)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(w->pid, &clock) || clock_gettime(clock, &t))
+		return 0;
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
 enum worker_state worker_state(pid_t pid)

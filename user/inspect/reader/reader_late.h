@@ -27,6 +27,7 @@ enum worker_state {
 	WORKER_STOPPED, /* by somebody */
 };
 enum worker_state worker_state(pid_t pid);
+uint64_t worker_cpu_ns(const struct worker *w); /* 0: it is gone */
 /* 1: readable, 0: time is up, -errno. */
 int worker_wait(int fd, unsigned timeout_ms);
 
