@@ -3,6 +3,7 @@
 and received, by sockets opened under the tracer's eyes, before it came, and accepted, and from a rank's first moment
 on; on a lossy link, segments sent again as the kernel counts them. A process that is no target leaves no record."""
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -82,6 +83,18 @@ def calls(tracer, *processes):
         p.wait()
 
 
+def wait_known(tracer, path, connections, timeout=120):
+    """Until the tracer says that it knows so many connections that were open before it."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end and tracer.poll() is None:
+        with open(path) as f:
+            if any(int(n) >= connections for n in re.findall(r"tcp: (\d+) connections are known", f.read())):
+                return
+        time.sleep(0.1)
+    with open(path) as f:
+        job.fail(f"the connections of before are not known within {timeout} s: {f.read()}")
+
+
 def known_numbers(rng):
     refused, resets = rng.randrange(3, 20), rng.randrange(3, 20)
     print(f"{refused} connects refused, {resets} resets", flush=True)
@@ -90,9 +103,8 @@ def known_numbers(rng):
     for p in target, bystander:
         p.stdout.readline()
     with tempfile.NamedTemporaryFile(mode="r", prefix="ranktrace-tcp-events-") as log:
-        tracer = subprocess.Popen([job.RANKTRACE, "record", "-o", path, "--pid", str(target.pid)], stderr=log)
-        job.wait_session(tracer, log.name, lambda line: " 0 processes" not in line, 120)
-        time.sleep(float(os.environ.get("ATTACH_S", "1")))
+        tracer = subprocess.Popen([job.RANKTRACE, "record", "-v", "-o", path, "--pid", str(target.pid)], stderr=log)
+        wait_known(tracer, log.name, 4)
         calls(tracer, target, bystander)
         log.seek(0)  # the tracer wrote by the same open file
         err = log.read()

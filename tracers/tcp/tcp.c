@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "base/log.h"
 #include "tracers/tcp/tcp_sampler.h"
 #include "tcp.skel.h"
 #include "source.h"
@@ -55,7 +56,10 @@ static int tcp_tick(struct tracer_handle *h, uint64_t now_ns)
 		return 0;
 	s->due = false;
 	s->sampled_ns = now_ns;
-	return tracer_iter_each(h, "tcp_files", sizeof(struct tcp_sample), found, s);
+	int err = tracer_iter_each(h, "tcp_files", sizeof(struct tcp_sample), found, s);
+
+	log_debug("tcp: %zu connections are known that were open before", s->n_found);
+	return err;
 }
 
 static const struct tracer tcp_tracer = {
