@@ -16,6 +16,13 @@ note() { # kernel, log
 		"$2" >> "$result.new"
 }
 
+# Its begin says what was wrong, its end what came of it; of progress lines between, asked for twice a second, few tell
+# anything.
+excerpt() { # log
+	awk '/ s: [0-9]+ processes, .* lost$/ { if (++n % 20 != 1) next } { print }' "$1" | cut -c1-300 |
+		awk '{ line[NR] = $0 } END { for (i = 1; i <= NR; i++) if (i <= 18 || i > NR - 18) print "    " line[i] }'
+}
+
 check() { # kernel, command...
 	local kernel=$1 log=$O/vm/log.$1 begin=$SECONDS status
 	shift
@@ -26,7 +33,7 @@ check() { # kernel, command...
 	case $status in
 	0) echo "ok: $kernel, $((SECONDS - begin)) s"; n=$((n + 1)) ;;
 	77) skipped+=("$kernel: $(tail -n 1 "$log")") ;;
-	*) failed+=("$kernel"); echo "FAILED: $kernel (status $status):"; tail -n 30 "$log" | sed 's/^/    /' ;;
+	*) failed+=("$kernel"); echo "FAILED: $kernel (status $status):"; excerpt "$log" ;;
 	esac
 }
 
