@@ -65,10 +65,12 @@ slot_make() {
 	local part id
 	mkdir -p "$slots/$1" || exit 2
 	for part in "$O"/*; do
-		[[ $part =~ ^"$O"/(slot.*|tests|vm|covered|asan)$ ]] ||
+		[[ $part =~ ^"$O"/(slot.*|tests|fuzz|fuzz-pack|obj|bpf|vm|covered|asan|.*\.a)$ ]] ||
 			cp -a --reflink=auto "$part" "$slots/$1/" || exit 2
 	done
-	[[ ! -d $O/tests ]] || ln -s "$(realpath "$O/tests")" "$slots/$1/tests" || exit 2
+	for part in tests fuzz obj bpf; do
+		[[ ! -d $O/$part ]] || ln -s "$(realpath "$O/$part")" "$slots/$1/$part" || exit 2
+	done
 	find "$slots/$1/lib" -type f | while read -r part; do
 		id=$(mktemp)
 		objcopy -O binary --only-section=.note.gnu.build-id "$part" "$id" 2> /dev/null && [[ -s $id ]] &&

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the fuzz targets, SECONDS_EACH (2), AT_ONCE (1) of them at a time: new inputs in $O/fuzz/corpus, which stay for
 # the next run; what crashes a target in $O/fuzz/crashes, to be run again by giving it to the target, and to be kept in
-# found/ as TARGET-WHY once it is mended. FUZZ_SEED=n: the same inputs again. ONLY='name ...'. The last two numbers of a
-# line are what the corpus reaches: edges, and edges with their counts.
+# found/ as TARGET-WHY once it is mended. FUZZ_SEED=n: the same inputs again. FUZZ_FROM=DIR: targets of another build.
+# ONLY='name ...'. The last two numbers of a line are what the corpus reaches: edges, and edges with their counts.
 cd "$(dirname "$0")/../.." || exit 2
 O=${O:-build}
 seconds=${SECONDS_EACH:-2} seed=${FUZZ_SEED:-0} at_once=${AT_ONCE:-1}
@@ -30,7 +30,7 @@ fuzz() { # target, name
 }
 
 read -ra only <<< "${ONLY:-}"
-for target in "$O"/fuzz/fuzz_*; do
+for target in "${FUZZ_FROM:-$O/fuzz}"/fuzz_*; do
 	name=${target##*/fuzz_}
 	[[ -x $target && ( -z ${ONLY:-} || " ${only[*]} " == *" $name "* ) ]] || continue
 	fuzz "$target" "$name" &

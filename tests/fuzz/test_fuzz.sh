@@ -4,16 +4,16 @@
 # looks for new ones. Needs clang's libFuzzer.
 cd "$(dirname "$0")/../.." || exit 2
 O=${O:-build}
-ls "$O"/fuzz/fuzz_* > /dev/null 2>&1 || {
+ls "$O"/fuzz/quick/fuzz_* > /dev/null 2>&1 || {
 	echo "skipped: no fuzz target was built: clang lacks its libFuzzer runtime (libclang-rt-*-dev)"
 	exit 77
 }
 for source in tests/fuzz/fuzz_*.c; do
 	target=${source##*/}
-	[[ -x $O/fuzz/${target%.c} ]] || { echo "FAILED: $source was not built"; exit 1; }
+	[[ -x $O/fuzz/quick/${target%.c} ]] || { echo "FAILED: $source was not built"; exit 1; }
 done
 for input in tests/fuzz/found/*; do
 	target=${input##*/}
 	[[ -e tests/fuzz/fuzz_${target%%-*}.c ]] || { echo "FAILED: $input is no target's: nobody runs it"; exit 1; }
 done
-SECONDS_EACH=${SECONDS_EACH:-2} FUZZ_SEED=${FUZZ_SEED:-1} tests/fuzz/run.sh
+FUZZ_FROM=$O/fuzz/quick SECONDS_EACH=${SECONDS_EACH:-2} FUZZ_SEED=${FUZZ_SEED:-1} tests/fuzz/run.sh
