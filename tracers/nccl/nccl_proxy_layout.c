@@ -39,7 +39,7 @@ static int wants_fill(const struct want *wants, size_t n, const struct struct_la
 
 /* 0, -errno, as all that follow: a busy machine is no reason to do without for good. */
 static int struct_fetch(struct reader *r, int fd, const char *name, const struct want *wants, size_t n,
-			 struct struct_layout *ret)
+			struct struct_layout *ret)
 {
 	const char *names[WANTS_MAX];
 

@@ -32,7 +32,7 @@ struct slow_files {
 	struct slow_key key;
 	uint64_t seq, begin_ns, asked_ns, cpu_begin_ns, late_ns; /* of that question; late_ns: its deadline */
 	uint64_t rest_until_ns;
-	struct slow_key lost; /* the last whose parser died of it, or was killed by somebody */
+	struct slow_key lost;                  /* the last whose parser died of it, or was killed by somebody */
 	struct slow_key known[SLOW_KNOWN_MAX]; /* fn NULL: none */
 	struct slow_kept kept[SLOW_KEPT_MAX];
 	unsigned int next_known, next_kept;
