@@ -103,7 +103,7 @@ def known_numbers(rng):
     for p in target, bystander:
         p.stdout.readline()
     with tempfile.NamedTemporaryFile(mode="r", prefix="ranktrace-tcp-events-") as log:
-        tracer = subprocess.Popen([job.RANKTRACE, "record", "-v", "-o", path, "--pid", str(target.pid)], stderr=log)
+        tracer = subprocess.Popen([job.RANKTRACE, "record", "-vv", "-o", path, "--pid", str(target.pid)], stderr=log)
         wait_known(tracer, log.name, 4)
         calls(tracer, target, bystander)
         log.seek(0)  # the tracer wrote by the same open file

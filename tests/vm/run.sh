@@ -20,7 +20,7 @@ note() { # kernel, log
 # anything.
 excerpt() { # log
 	awk '/ s: [0-9]+ processes, .* lost$/ { if (++n % 20 != 1) next } { print }' "$1" | cut -c1-300 |
-		awk '{ line[NR] = $0 } END { for (i = 1; i <= NR; i++) if (i <= 18 || i > NR - 18) print "    " line[i] }'
+		awk '{ l[NR] = $0 } END { for (i = 1; i <= NR; i++) if (i <= 18 || i > NR - 18) print "    " l[i] }'
 }
 
 check() { # kernel, command...

@@ -385,7 +385,7 @@ static int question_ask(struct reader *r, enum worker_kind kind, const struct qu
 	return rc;
 }
 
-/* Of who must go on looking. `key` NULL: nobody would ask for the answer once more. */
+/* Of who must go on looking. `key` NULL: no caller would ask for the answer once more. */
 static int file_await(struct reader *r, enum slow_turn turn, const struct slow_key *key, unsigned deadline_ms,
 		      const struct answer_room *to)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reader_slow.c - see reader_slow.h. Nobody waits for a slow file: how far its parser is shows when it is asked again.
+ * reader_slow.c - see reader_slow.h. No caller waits for a slow file: how far its parser is shows when it is asked
+ * again.
  */
 #include "inspect/reader/reader_slow.h"
 

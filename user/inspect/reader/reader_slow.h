@@ -47,7 +47,7 @@ enum slow_turn {
 /* What a file may cost in all. Tests set it. */
 extern uint64_t slow_cpu_ns;
 
-/* False: nobody asks that again (no file, or several). */
+/* False: no caller asks that again (no file, or several). */
 bool slow_key_of(const struct question *q, struct slow_key *ret);
 /* enum slow_turn; or -EAGAIN: later. -EFBIG: it took more CPU time than any file may. -ETIMEDOUT: it slept. */
 int slow_check(struct slow_files *s, const struct slow_key *key);
@@ -61,7 +61,7 @@ const struct slow_kept *slow_kept(struct slow_files *s, const struct slow_key *k
 void slow_free(struct slow_files *s);
 /* Its parser died: -EAGAIN, once more; -EBADMSG when a second one did. slow_end() is still to be called. */
 int slow_lost(struct slow_files *s);
-/* Ends a question that nobody asked again for long: now and then. */
+/* Ends a question that was not asked again for long: now and then. */
 void slow_sweep(struct slow_files *s);
 
 #endif
