@@ -521,9 +521,11 @@ void session_summary_say(const struct session_args *a, const struct session_resu
 	uint64_t lost = r->lost[RING_CRITICAL] + r->lost[RING_NORMAL] + r->lost[RING_BULK];
 
 	log_detail("%u processes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost, %" PRIu64
-		   " findings; longest gap between two polls %.2f s, %.2f s of it %s",
+		   " findings; longest gap between two polls %.2f s, %.2f s of it %s; %.2f s on a CPU, "
+		   "%.2f s ready to run",
 		   r->processes, r->records, r->ops, lost, incidents_opened(pipeline_incidents(p)),
-		   r->laps.gap_ns / 1e9, r->laps.most_ns / 1e9, lap_name(r->laps.most));
+		   r->laps.gap_ns / 1e9, r->laps.most_ns / 1e9, lap_name(r->laps.most), r->laps.gap_cpu.on_ns / 1e9,
+		   r->laps.gap_cpu.ready_ns / 1e9);
 	outputs_costs_say(p);
 	losses_say(r, a);
 	budget_say(&r->budget);

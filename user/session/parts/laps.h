@@ -21,15 +21,21 @@ enum lap {
 	LAPS
 };
 
+/* Of the loop's thread since its start. */
+struct lap_cpu {
+	uint64_t on_ns, ready_ns; /* on a CPU; ready to run, without one. 0: this kernel does not count it */
+};
+
 struct laps {
 	uint64_t at_ns, ns[LAPS];
 	uint64_t gap_ns, most_ns; /* of the longest gap, and what took most of it */
 	enum lap most;
+	struct lap_cpu cpu, gap_cpu; /* at its begin; of the longest gap: what is left of that it slept */
 };
 
 /* The time since the last call, or laps_gap(), goes to this part. */
 void laps_add(struct laps *l, enum lap lap);
-/* A gap is over. */
+/* A gap is over. From the loop's thread. */
 void laps_gap(struct laps *l, uint64_t gap_ns);
 const char *lap_name(enum lap lap);
 
