@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_elf.c - a mapped file that says it is ELF: facts, functions by name and by class, names by offset.
+ * fuzz_elf.c - a mapped file that says it is ELF: facts, functions by name and by class, names by offset; kernels, if
+ * it says it is a core dump of CUDA.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
 #include "inspect/elf/elf_file.h"
+#include "inspect/elf/gpu_core.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -15,10 +17,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct elf_symbol symbols[7];
 	struct elf_name found[16];
 	static struct elf_exports exports;
+	static struct gpu_core core;
 	struct elf_file *f;
 	char path[32], hex[2 * ELF_BUILD_ID_MAX + 1];
 	struct feed feed = { data, size };
 
+	gpu_core_read(fuzz_file(data, size, path), &core);
+	if (core.n > GPU_CORE_KERNELS_MAX)
+		abort();
 	if (elf_file_open(fuzz_file(data, size, path), &f))
 		return 0;
 	elf_facts_build_id(elf_file_facts(f), hex);

@@ -11,6 +11,7 @@
 
 #include "session/argument.h"
 #include "autopsy/autopsy.h"
+#include "autopsy/gpu_core_ask.h"
 #include "autopsy/merge.h"
 #include "base/log.h"
 #include "bus/bus_options.h"
@@ -27,21 +28,23 @@
 #define TIMEOUT_DEFAULT UINT64_MAX
 #define TIMEOUT_NS 6000000000ull
 #define TIMEOUT_RAW_NS 2200000000ull /* one host alone cannot know when enough was seen */
-#define INTERVAL_MIN_S 0.45          /* a thread between two polls is known to wait after 0.4 s */
+#define GPU_CORE_WAIT_NS 30000000000ull
+#define INTERVAL_MIN_S 0.45 /* a thread between two polls is known to wait after 0.4 s */
 
 struct autopsy_args {
 	struct autopsy_cfg cfg;
 	uint32_t pids[SESSION_PIDS_MAX];
 	struct outputs outputs;
 	bool json, merge, own;
-	struct bus_cfg bus; /* url: of all hosts, by their agents */
+	uint64_t gpu_core_ns; /* how long core dumps are awaited; 0: none is asked for */
+	struct bus_cfg bus;   /* url: of all hosts, by their agents */
 	const char *raw;
 	enum severity fail_on;
 	char **files; /* after --merge; borrowed from the command line */
 	int n_files;
 };
 
-enum { OPT_FAIL_ON = 2000, OPT_OWN };
+enum { OPT_FAIL_ON = 2000, OPT_OWN, OPT_GPU_CORE };
 
 static const struct argp_option autopsy_options[] = {
 	{ "pid", 'p', "PID", 0, "PID and its descendants (may repeat); none: every job on this host", HELP_WHAT },
@@ -50,6 +53,10 @@ static const struct argp_option autopsy_options[] = {
 	  "the arguments are recordings that --raw (or -o FILE.rtr) wrote, one per host: one verdict over all",
 	  HELP_WHAT },
 	{ "own", OPT_OWN, 0, 0, "with --nats: only ranks of the user who asks, by uid", HELP_WHAT },
+	{ "gpu-core", OPT_GPU_CORE, "SEC", OPTION_ARG_OPTIONAL,
+	  "name the kernels on the GPUs: has CUDA write core dumps, which stop the GPUs of ranks that were started for "
+	  "it; waits that long (30)",
+	  HELP_WHAT },
 	{ "interval", 'i', "SEC", 0, "between two samples (0.45, which is the least)", HELP_LIMITS },
 	{ "timeout", 'P', "SEC", 0, "for samples, while nothing moves and no rank is behind (6)", HELP_LIMITS },
 	{ "patience", 0, 0, OPTION_ALIAS | OPTION_HIDDEN, 0, 0 }, /* what --timeout was called */
@@ -90,6 +97,8 @@ static void arguments_check(struct argp_state *state, const struct autopsy_args 
 		argp_error(state, "--merge reads files: --pid, --job and --raw belong to the autopsy on each host");
 	if (!a->merge && a->n_files)
 		argp_error(state, "no arguments expected; --pid PID or --job JOB select what to sample");
+	if (a->gpu_core_ns && (a->merge || a->bus.url || a->raw))
+		argp_error(state, "--gpu-core asks the ranks of this host, beside its verdict");
 	if (a->json && outputs_take_stdout(&a->outputs))
 		argp_error(state, "--json and -o - both want standard output");
 	if (a->raw && (a->json || a->outputs.n))
@@ -103,6 +112,7 @@ static error_t autopsy_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT: state->child_inputs[0] = &a->bus; return 0;
 	case OPT_OWN: a->own = true; return 0;
+	case OPT_GPU_CORE: a->gpu_core_ns = arg ? seconds_parse(state, "gpu-core", arg, 1) : GPU_CORE_WAIT_NS; return 0;
 	case 'p': argument_pid(state, arg, a->pids, &a->cfg.n_pids); return 0;
 	case 'J': a->cfg.job = arg; return 0;
 	case 'i': a->cfg.interval_ns = seconds_parse(state, "interval", arg, INTERVAL_MIN_S); return 0;
@@ -215,7 +225,7 @@ static int autopsy(struct autopsy_args *a, struct reader *const *readers, size_t
 {
 	struct autopsy_result r = {};
 	char denied[1024];
-	int err = autopsy_run(&a->cfg, readers, n, p, &r);
+	int code, err = autopsy_run(&a->cfg, readers, n, p, &r);
 
 	if (err) {
 		log_error("sampling the job: %s", strerror(-err));
@@ -226,7 +236,12 @@ static int autopsy(struct autopsy_args *a, struct reader *const *readers, size_t
 		log_warn("%s", denied);
 	log_detail("%d processes, %d communicators found in %.2f s, sampled for %.2f s", r.n_procs, r.n_comms,
 		   r.found_ns / 1e9, r.sampled_ns / 1e9);
-	return exit_code(a, &r, p);
+	code = exit_code(a, &r, p);
+	if (a->gpu_core_ns)
+		gpu_cores_take(readers[0], pipeline_model(p), a->gpu_core_ns);
+	else if (code == EXIT_FINDING)
+		gpu_cores_offer(readers[0], pipeline_model(p));
+	return code;
 }
 
 static int outputs_begin(const struct autopsy_args *a, struct pipeline *p)
