@@ -115,7 +115,7 @@ struct snapshot_bucket {
 
 enum snapshot_warm { SNAPSHOT_WARM = 1, SNAPSHOT_HABITUAL = 2 };
 
-struct snapshot_comm { /* then its buckets that are not empty */
+struct snapshot_comm { /* then its buckets that are not empty; text: its process group */
 	__u64 addr, first_ns, n_complete, n_ended, n_lag, n_duration, idle_ns, highest_seq[SNAPSHOT_SPACES];
 	__u32 warm, n_buckets; /* warm: of enum snapshot_warm */
 	struct snapshot_bucket buckets[];
@@ -169,6 +169,7 @@ enum snapshot_op_flag {
 	SNAPSHOT_OP_PENDING = 4,
 	SNAPSHOT_OP_QUEUED_OUT = 8,
 	SNAPSHOT_OP_COMPLETE = 16,
+	SNAPSHOT_OP_IN_PROCESS_GROUP = 32,
 };
 
 struct snapshot_op {
@@ -176,6 +177,7 @@ struct snapshot_op {
 	__u64 arrive_bound_ns, not_done_ns, seq_checked_ns, graph_exec, gpu_ns, sync_ns, group;
 	__s32 kind, dtype, redop, root, peer;
 	__u32 graph_i, graph_n, flags;
+	__u64 process_group_seq; /* behind the others: older ones lack it */
 };
 
 struct snapshot_item {

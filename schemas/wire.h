@@ -28,6 +28,7 @@ enum wire_tracer {
 	WIRE_TCP = 7,
 	WIRE_TORCH = 8,
 	WIRE_PYTHON = 9,
+	WIRE_TORCH_GROUPS = 10,
 	WIRE_OUTSIDE = 16, /* from here on: sources that are kept outside of this tree, by their own choice */
 	WIRE_TRACER_MAX = 32,
 };

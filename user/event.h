@@ -23,6 +23,7 @@
 #include "tracers/nccl/wire/reported.h"
 #include "tracers/sched/wire/pressure.h"
 #include "tracers/sched/wire/throttle.h"
+#include "tracers/torch/wire/group.h"
 #include "tracers/torch/wire/torch.h"
 #include "tracers/python/wire/python.h"
 
@@ -103,6 +104,7 @@ enum event_kind {
 	EV_KNOWN_PHASE,   /* known_phase: what an earlier session learnt of a job's pauses */
 	EV_TORCH,         /* torch: a mark that PyTorch passed */
 	EV_PYTHON_GC,     /* python_gc: Python collected garbage, or does */
+	EV_TORCH_GROUP,   /* torch_group: the thread calls NCCL next, for this process group */
 };
 
 /* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */
@@ -307,6 +309,7 @@ struct event {
 		struct known_phase_event known_phase;
 		struct torch_mark torch;
 		struct python_gc python_gc;
+		struct torch_group torch_group;
 		struct proxy_part
 			proxy; /* flags PROXY_SAMPLE: a sample begins, of n parts that follow; no part itself */
 		struct {

@@ -18,6 +18,23 @@ job.need_root()
 rng, seed = job.seed()
 
 
+def groups_check(j, name, expected):
+    """Every operation is its process group's next one, as PyTorch counts: Send and Recv apart. The first that are seen
+    may have been called before the probes were in place."""
+    seqs, names, n = {}, set(), 0
+    ops = sorted(j.replay("--ops"), key=lambda o: o["t_ns"])
+    for o in ops:
+        of = (o["rank"], o["comm"], o["peer"] is not None)
+        if of not in seqs and "process_group" not in o:
+            continue
+        want = seqs.get(of, o["process_group_seq"] - 1) + 1
+        job.check(o.get("process_group_seq") == want, f"{name}: number {want} of its process group is {o}")
+        seqs[of], n = want, n + 1
+        names.add(o["process_group"])
+    job.check(n > 0.5 * len(ops), f"{name}: of {len(ops)} operations {n} have a process group")
+    job.check(names == expected, f"{name}: process groups {names}, not {expected}")
+
+
 def case(name, *args):
     folder = tempfile.mkdtemp(prefix=f"ranktrace-steps-{name}-")
     job.dirs.append(folder)
@@ -34,6 +51,7 @@ def case(name, *args):
         n += held_against.phases_compare(pairs, lambda t, phase: t[phase + "_ns"],
                                    lambda t, phase: t.get(phase + "_preempted", False))
     print(f"{name}: {len(truth)} steps, {dict(n)}", flush=True)
+    groups_check(j, name, {"default_pg", "mesh_pp" if "pp=2" in args else "mesh_dp"})
     job.check(n["preempted"] <= EXCUSED_MOST * n["compared"], f"{name}: too many differ: {n}")
     return truth
 

@@ -17,7 +17,7 @@ SIM_NCCL_SRC := $(wildcard $(SIM_DIR)/libnccl/*.c)
 SIM_JOB_SRC := $(wildcard $(SIM_DIR)/job/*.c $(SIM_DIR)/faults/*.c $(SIM_DIR)/life/*.c $(SIM_DIR)/libpython/*.c)
 SIM_JOB_OBJ := $(SIM_JOB_SRC:$(SIM_DIR)/%.c=$(SIM_OBJ)/%.o)
 SIM_LIBS := $(SIM_OUT)/libcuda.so.1 $(SIM_OUT)/libnvidia-ml.so.1 $(SIM_OUT)/libcublasLt.so.13 \
-	$(SIM_OUT)/libtorch_cpu.so $(SIM_OUT)/libnccl.so.2 \
+	$(SIM_OUT)/libtorch_cpu.so $(SIM_OUT)/libtorch_cuda.so $(SIM_OUT)/libnccl.so.2 \
 	$(SIM_OTHER_LAYOUTS:%=$(SIM_OUT)/layout%/libnccl.so.2)
 
 .PHONY: simjob
@@ -39,6 +39,9 @@ $(SIM_OUT)/libcublasLt.so.13: $(SIM_OBJ)/libcublaslt/cublaslt.o
 # Stripped, as wheels are: what has no name in .dynsym has none.
 $(SIM_OUT)/libtorch_cpu.so: $(SIM_OBJ)/libtorch/torch.o
 	$(Q)mkdir -p $(@D) && $(CC) -shared -s -Wl,-soname,libtorch_cpu.so -Wl,-z,defs $^ -o $@
+
+$(SIM_OUT)/libtorch_cuda.so: $(SIM_OBJ)/libtorch/torch_cuda.o
+	$(Q)mkdir -p $(@D) && $(CC) -shared -s -Wl,-soname,libtorch_cuda.so -Wl,-z,defs $^ -o $@
 
 $(SIM_OUT)/libcuda.so.1: $(SIM_CUDA_OBJ)
 	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs $^ -o $@ -pthread -ldl

@@ -7,6 +7,7 @@
  * pipeline is also known alone: its stages send both ways, a ring sends one way.
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "job/parallel.h"
 
@@ -15,7 +16,10 @@
 const char *parallelism_name(enum parallelism p)
 {
 	static const char *const names[] = {
-		[PARALLEL_TENSOR] = "tp", [PARALLEL_DATA] = "dp", [PARALLEL_PIPELINE] = "pp"
+		[PARALLEL_TENSOR] = "tp",
+		[PARALLEL_DATA] = "dp",
+		[PARALLEL_PIPELINE] = "pp",
+		[PARALLEL_EXPERT] = "ep",
 	};
 
 	return names[p];
@@ -83,4 +87,33 @@ enum parallelism parallelism_of(const struct comm_shape *shapes, int n, int whic
 	if (s == g.tensor && is_tensor(&g))
 		return PARALLEL_TENSOR;
 	return s == g.data ? PARALLEL_DATA : s == g.pipeline ? PARALLEL_PIPELINE : PARALLEL_UNKNOWN;
+}
+
+/* Megatron-core's parallel_state.py; names of dimensions that torchtitan and PyTorch's own examples give a DeviceMesh,
+ * which calls its groups "mesh_" and that. Groups of several dimensions are none of these. */
+static const struct {
+	const char *name;
+	enum parallelism is;
+} group_names[] = {
+	{ "TENSOR_MODEL_PARALLEL_GROUP", PARALLEL_TENSOR },
+	{ "EXPERT_TENSOR_PARALLEL_GROUP", PARALLEL_TENSOR },
+	{ "DATA_PARALLEL_GROUP", PARALLEL_DATA },
+	{ "DATA_PARALLEL_GROUP_WITH_CP", PARALLEL_DATA },
+	{ "PIPELINE_MODEL_PARALLEL_GROUP", PARALLEL_PIPELINE },
+	{ "EXPERT_MODEL_PARALLEL_GROUP", PARALLEL_EXPERT },
+	{ "mesh_tp", PARALLEL_TENSOR },
+	{ "mesh_dp", PARALLEL_DATA },
+	{ "mesh_dp_replicate", PARALLEL_DATA },
+	{ "mesh_dp_shard", PARALLEL_DATA },
+	{ "mesh_fsdp", PARALLEL_DATA },
+	{ "mesh_pp", PARALLEL_PIPELINE },
+	{ "mesh_ep", PARALLEL_EXPERT },
+};
+
+enum parallelism parallelism_of_group(const char *name)
+{
+	for (size_t i = 0; i < sizeof(group_names) / sizeof(group_names[0]); i++)
+		if (!strcmp(name, group_names[i].name))
+			return group_names[i].is;
+	return PARALLEL_UNKNOWN;
 }

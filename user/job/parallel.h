@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * parallel.h - what a communicator is for: tensor, data or pipeline parallelism, by its shape (size, which ranks) and
- * its use (which operations, Send and Recv with whom). Said only where nothing else looks the same: parallel.c.
+ * its use (which operations, Send and Recv with whom), or as its process group is called. By shape said only where
+ * nothing else looks the same: parallel.c.
  */
 #ifndef RANKTRACE_PARALLEL_H
 #define RANKTRACE_PARALLEL_H
@@ -9,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum parallelism { PARALLEL_UNKNOWN, PARALLEL_TENSOR, PARALLEL_DATA, PARALLEL_PIPELINE };
+enum parallelism { PARALLEL_UNKNOWN, PARALLEL_TENSOR, PARALLEL_DATA, PARALLEL_PIPELINE, PARALLEL_EXPERT };
 
 struct comm_shape {
 	int n;         /* ranks */
@@ -22,6 +23,8 @@ struct comm_shape {
 
 /* Of shape `which` among the `n` that one rank is in, of a job of `world` ranks. Pure. */
 enum parallelism parallelism_of(const struct comm_shape *shapes, int n, int which, int world);
+/* What a process group is for, by the name that Megatron or a DeviceMesh gives it; unknown: it has another one. */
+enum parallelism parallelism_of_group(const char *name);
 const char *parallelism_name(enum parallelism p); /* "tp"; NULL: unknown */
 
 #endif

@@ -94,6 +94,8 @@ void parallel_tick(struct model *m)
 		if (c->nranks < 2 || !c->members || !c->n_called || c->n_called < 2 * own->n_judged)
 			continue;
 		own->n_judged = c->n_called;
-		c->parallelism = comm_parallelism(c);
+		c->parallelism = parallelism_of_group(c->process_group);
+		if (!c->parallelism)
+			c->parallelism = comm_parallelism(c);
 	}
 }

@@ -57,11 +57,18 @@ static int clock_apply(struct model *m, const struct event *e)
 	return 0;
 }
 
+/* Some were missed. */
+static void marks_forget(struct proc_own *p)
+{
+	phases_reset(p);
+	process_groups_forget(p);
+}
+
 static int loss_apply(struct model *m, const struct event *e)
 {
 	m->lost += e->loss.lost;
 	for (struct proc *p = m->procs; p && e->loss.lost && e->loss.class == LOSS_NORMAL; p = p->next)
-		phases_reset(proc_own(p));
+		marks_forget(proc_own(p));
 	if (e->loss.lost && e->loss.class != LOSS_BULK) /* no verdict rests on what the burst tier sees */
 		m->last_loss_ns = e->ts_ns;
 	return 0;
@@ -207,6 +214,7 @@ static apply_fn *const apply_table[] = {
 	[EV_KNOWN_PHASE] = known_phase_apply,
 	[EV_TORCH] = phases_apply,
 	[EV_PYTHON_GC] = phases_gc,
+	[EV_TORCH_GROUP] = process_group_apply,
 };
 
 static void given_free(struct model_state *st)
@@ -223,6 +231,7 @@ static void given_free(struct model_state *st)
 static bool from_probe(enum event_kind kind)
 {
 	return kind == EV_TORCH || kind == EV_PYTHON_GC || (kind >= EV_COMM_INIT && kind <= EV_CUDA_EVENT_QUERY) ||
+	return kind == EV_TORCH || kind == EV_TORCH_GROUP || (kind >= EV_COMM_INIT && kind <= EV_CUDA_EVENT_QUERY) ||
 	       (kind >= EV_CALL && kind <= EV_CAPTURE);
 }
 

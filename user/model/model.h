@@ -141,15 +141,15 @@ struct comm {
 	/* lag statistics in seconds, past warm-up: how long the last member trails the first in entering an operation
 	 */
 	double lag_p999_s;
-	/* The same of all lags, also those that were reported: what is exceeded by 2 % of its operations; of
-	 * communicators that are sampled, too. */
+	/* The same of all lags, also reported ones: what 2 % of its operations exceed; of sampled ones, too. */
 	double lag_habit_s;
-	double duration_p999_s;           /* of operations with a known end */
-	uint64_t n_complete;              /* operations that all seen members entered */
-	uint64_t n_ended;                 /* operations seen to end on some member */
-	uint64_t highest_seq[SEQ_SPACES]; /* highest entered + 1 */
-	uint64_t n_called;                /* operations, of all members */
-	enum parallelism parallelism;     /* as of a tick */
+	double duration_p999_s;               /* of operations with a known end */
+	uint64_t n_complete;                  /* operations that all seen members entered */
+	uint64_t n_ended;                     /* operations seen to end on some member */
+	uint64_t highest_seq[SEQ_SPACES];     /* highest entered + 1 */
+	uint64_t n_called;                    /* operations, of all members */
+	enum parallelism parallelism;         /* as of a tick */
+	char process_group[TORCH_GROUP_TEXT]; /* as PyTorch or its user calls it; "" not known */
 };
 
 struct p2p_seq {             /* with one peer; index 0 Send, 1 Recv */
@@ -227,14 +227,14 @@ struct op {
 	uint64_t arrive_bound_ns; /* this rank was ready for it not before: enqueue, end bound of the previous op on its
 				     stream */
 	uint64_t not_done_ns;     /* newest observation that it was not over, 0 none */
-	uint64_t seq_checked_ns;  /* NCCL's counters last confirmed its member's numbers then; == call_ns: this very
-				     number */
+	uint64_t seq_checked_ns;  /* NCCL's counters last confirmed its member's numbers; == call_ns: this very one */
 	bool captured;            /* into a graph: never runs itself, takes no number */
-	uint64_t graph_exec; /* ran in a launch of this graph; 0 called by the host. Numbered in SEQ_GRAPH, but for P2P
-			      */
-	uint64_t gpu_ns;     /* GPU time, as the framework measured it; 0 unknown */
-	uint64_t sync_ns;    /* newest end of a host wait for the GPU before the call; 0 none seen */
-	uint32_t graph_i, graph_n; /* its place among the operations of its graph's launch */
+	uint64_t graph_exec;      /* ran in a launch of this graph (SEQ_GRAPH, but for P2P); 0 called by the host */
+	uint64_t gpu_ns;          /* GPU time, as the framework measured it; 0 unknown */
+	uint64_t sync_ns;         /* newest end of a host wait for the GPU before the call; 0 none seen */
+	uint32_t graph_i, graph_n;  /* its place among the operations of its graph's launch */
+	uint64_t process_group_seq; /* PyTorch's own number, if in_process_group: WorkNCCL(SeqNum=..) of its log */
+	bool in_process_group;
 	struct op_net net;
 };
 

@@ -129,6 +129,7 @@ static void task_free(struct proc_own *p, struct task_own *t)
 		*link = t->t.next;
 	HASH_DEL(p->tasks, t); /* lint: t is in the table */
 	free(t->pending);
+	free(t->said);
 	free(t);
 }
 
@@ -144,6 +145,7 @@ static void proc_reset(struct model *m, struct proc_own *p)
 	}
 	streams_free(p);
 	phases_free(p);
+	process_groups_forget(p);
 	for (struct task *t = p->p.tasks; t; t = t->next) {
 		((struct task_own *)t)->n_pending = 0;
 		((struct task_own *)t)->group_begin_ns = 0;
@@ -178,6 +180,7 @@ static void proc_unprobe(struct model *m, struct proc_own *p)
 	}
 	comm_inits_forget_proc(m, &p->p);
 	phases_reset(p);
+	process_groups_forget(p);
 	if (called)
 		streams_free(p);
 }
@@ -224,6 +227,8 @@ static int budget_note(struct model *m, const struct event *e)
 		cuda_events_forget(p);
 	if (changed & (1u << PROBES_CALLS | 1u << PROBES_RANGES))
 		phases_reset(p);
+	if (gone >> PROBES_RANGES & 1)
+		process_groups_forget(p);
 	if (changed >> PROBES_CALLS & 1)
 		calls_shed(p, e->ts_ns);
 	if (changed >> PROBES_NEEDED & 1)

@@ -110,6 +110,7 @@ struct task_own {
 	uint64_t group_begin_ns; /* outermost GroupStart of the open group; 0 none, or not seen */
 	struct op **pending;     /* called in the open group */
 	size_t n_pending, cap_pending;
+	struct said *said; /* what PyTorch calls NCCL for next; NULL not said */
 	UT_hash_handle hh;
 };
 
@@ -371,10 +372,13 @@ int snapshot_apply(struct model *m, const struct event *e); /* SNAPSHOT */
 void snapshot_free(struct model_state *st);                 /* the numbers of captured work */
 
 /* phases.c */
-int phases_apply(struct model *m, const struct event *e);      /* TORCH */
-int phases_gc(struct model *m, const struct event *e);         /* PYTHON_GC */
-void phases_waited(struct proc_own *p, const struct event *e); /* SYNC_END, after its streams know */
-void phases_reset(struct proc_own *p);                         /* marks were missed: the present step is not known */
+int phases_apply(struct model *m, const struct event *e);        /* TORCH */
+int phases_gc(struct model *m, const struct event *e);           /* PYTHON_GC */
+int process_group_apply(struct model *m, const struct event *e); /* TORCH_GROUP */
+void process_group_call(struct task_own *t, struct op *op);      /* the thread calls NCCL for @op, which is new */
+void process_groups_forget(struct proc_own *p);                  /* what its threads said was missed, or is of before */
+void phases_waited(struct proc_own *p, const struct event *e);   /* SYNC_END, after its streams know */
+void phases_reset(struct proc_own *p);                           /* marks were missed: the present step is not known */
 void phases_free(struct proc_own *p);
 
 /* steps.c */

@@ -28,6 +28,8 @@ const char *incident_job(const struct finding *f, const struct model *m);
 uint64_t incident_op_bytes(const struct finding *f, const struct model *m);
 /* What its communicator is for: "tp", "dp", "pp"; NULL not known. */
 const char *incident_parallelism(const struct finding *f, const struct model *m);
+/* Of PyTorch, as people call it; NULL not known. *ret_seq: PyTorch's own number of the operation, -1 not known. */
+const char *incident_process_group(const struct finding *f, const struct model *m, int64_t *ret_seq);
 /* The GPU that it is about, or that its first rank computes on; NULL not known. */
 const struct gpu *incident_gpu(const struct finding *f, const struct model *m);
 

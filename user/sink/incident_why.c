@@ -470,6 +470,29 @@ const char *incident_parallelism(const struct finding *f, const struct model *m)
 	return c ? parallelism_name(c->parallelism) : NULL;
 }
 
+const char *incident_process_group(const struct finding *f, const struct model *m, int64_t *ret_seq)
+{
+	const struct comm *c = comm_find(f, m);
+	const struct op *op = op_of(f, m);
+
+	*ret_seq = op && op->in_process_group ? (int64_t)op->process_group_seq : -1;
+	return c && *c->process_group ? c->process_group : NULL;
+}
+
+/* ", process group mesh_tp (SeqNum=30)": PyTorch's log of a timeout says it so. */
+static void process_group_add(struct why *w, const struct model *m)
+{
+	int64_t seq;
+	const char *name = incident_process_group(w->f, m, &seq);
+
+	if (!name)
+		return;
+	text_add(w->t, ", process group ");
+	text_foreign(w->t, name, " ");
+	if (seq >= 0)
+		text_add(w->t, " (SeqNum=%" PRId64 ")", seq);
+}
+
 /* "AllReduce #29 of 16 MiB (8388608 x bf16), communicator 0x3ac09e4473ad6a11 of 4 ranks" */
 static void operation_add(struct why *w, const struct model *m)
 {
@@ -491,6 +514,7 @@ static void operation_add(struct why *w, const struct model *m)
 	text_add(w->t, "communicator 0x%016" PRIx64, w->f->comm);
 	if (c && c->nranks > 0)
 		text_add(w->t, " of %d ranks", c->nranks);
+	process_group_add(w, m);
 	line_end(w);
 }
 

@@ -163,9 +163,13 @@ static void add_subject(cJSON *line, const struct subject *s, const struct model
 static void add_op(cJSON *o, const struct finding *f, const struct model *m)
 {
 	uint64_t bytes = incident_op_bytes(f, m);
+	int64_t seq;
 
 	add_hex(o, "comm", f->comm);
 	add_text_if(o, "parallelism", incident_parallelism(f, m));
+	add_text_if(o, "process_group", incident_process_group(f, m, &seq));
+	if (seq >= 0)
+		add_u64(o, "process_group_seq", seq);
 	add_text(o, "op", f->has_op ? op_kind_name(f->op) : NULL, true);
 	if (f->has_op)
 		add_u64(o, "seq", f->seq);

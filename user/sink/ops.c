@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ops.c - every operation as a JSON line, with the keys that the simulated job's own log uses, so that the two
- * can be compared line by line. Nothing in it is foreign text: printf is enough.
+ * can be compared line by line. Of foreign text there is the name of a process group: printf is enough.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,6 +36,26 @@ static const char *net_text(char *to, size_t size, const struct op_net *net)
 	return to;
 }
 
+/* The name is foreign text, without control characters (torch_groups_records.c). */
+static void quoted_put(char *to, const char *text)
+{
+	for (; *text; *to++ = *text++)
+		if (*text == '"' || *text == '\\')
+			*to++ = '\\';
+	*to = '\0';
+}
+
+static const char *group_text(char *to, size_t size, const struct op *op)
+{
+	char name[2 * TORCH_GROUP_TEXT];
+
+	if (!op->in_process_group)
+		return "";
+	quoted_put(name, op->member->comm->process_group);
+	snprintf(to, size, ",\"process_group\":\"%s\",\"process_group_seq\":%" PRIu64, name, op->process_group_seq);
+	return to;
+}
+
 static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 {
 	struct line_sink *s = (struct line_sink *)base;
@@ -43,7 +63,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	const struct proc *p = mb->proc;
 	uint64_t hash = mb->comm ? mb->comm->hash : 0;
 	const char *dtype = dtype_name(op->dtype), *use = mb->comm ? parallelism_name(mb->comm->parallelism) : NULL;
-	char gpu[24], comm_rank[24], comm[24], rank[24], peer[24], end[24], error[24], net[208], line[880];
+	char gpu[24], comm_rank[24], comm[24], rank[24], peer[24], end[24], error[24], net[208], group[160], line[1040];
 	int n;
 
 	(void)m;
@@ -53,7 +73,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	n = snprintf(line, sizeof(line),
 		     "{\"rank\":%s,\"pid\":%u,\"gpu\":%s,\"comm_rank\":%s,\"comm\":%s,\"seq\":%" PRIu64
 		     ",\"op\":\"%s\",\"count\":%" PRIu64 ",\"dtype\":%s%s%s,\"peer\":%s,\"t_ns\":%" PRIu64
-		     ",\"end_ns\":%s,\"end_error_ns\":%s%s%s%s%s%s%s}\n",
+		     ",\"end_ns\":%s,\"end_error_ns\":%s%s%s%s%s%s%s%s}\n",
 		     number_or_null(rank, p->rank >= 0, (uint64_t)p->rank), p->tgid,
 		     number_or_null(gpu, member_gpu(mb) >= 0, (uint64_t)member_gpu(mb)),
 		     number_or_null(comm_rank, mb->rank >= 0, (uint64_t)mb->rank), hash ? comm : "null", op->seq,
@@ -62,7 +82,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 		     number_or_null(end, op->end_ns, op->end_ns), number_or_null(error, op->end_ns, op->end_error_ns),
 		     op->seq_from_attach ? ",\"seq_from_attach\":true" : "", op->graph_exec ? ",\"graph\":true" : "",
 		     use ? ",\"parallelism\":\"" : "", use ? use : "", use ? "\"" : "",
-		     net_text(net, sizeof(net), &op->net));
+		     group_text(group, sizeof(group), op), net_text(net, sizeof(net), &op->net));
 	return lines_out_put(&s->out, line, (size_t)n);
 }
 

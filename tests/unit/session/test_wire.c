@@ -44,6 +44,7 @@ static const struct {
 	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_off" },
 	{ "bpf/tracers/torch/torch.bpf.o", "ranktrace", "torch_record" },
 	{ "bpf/tracers/python/python.bpf.o", "ranktrace", "python_gc_record" },
+	{ "bpf/tracers/torch/torch_groups.bpf.o", "ranktrace", "torch_group_record" },
 	{ "bpf/tracers/gpu/xid.bpf.o", "ranktrace", "xid_record" },
 	{ "bpf/tracers/tcp/tcp.bpf.o", "ranktrace", "tcp_record" },
 	{ "bpf/tracers/rdma/verbs.bpf.o", "ranktrace", "verbs_qp_record" },

@@ -133,6 +133,19 @@ static void assert_bare_cause(const cJSON *line)
 	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(line, "evidence")), 1);
 }
 
+static void comm_used(struct comm *c)
+{
+	c->parallelism = PARALLEL_TENSOR;
+	strcpy(c->process_group, "mesh_tp");
+}
+
+static void assert_use(const cJSON *line)
+{
+	assert_string_equal(string_of(line, "parallelism"), "tp");
+	assert_string_equal(string_of(line, "process_group"), "mesh_tp");
+	assert_null(cJSON_GetObjectItemCaseSensitive(line, "process_group_seq")); /* no call of it was seen */
+}
+
 static void test_json(void **state)
 {
 	struct incident i;
@@ -142,7 +155,7 @@ static void test_json(void **state)
 
 	(void)state;
 	fixture_open(&f, &sink_json);
-	f.comm.parallelism = PARALLEL_TENSOR;
+	comm_used(&f.comm);
 	i = hang_of(&f);
 	i.f.since_ns = 9007199254740993; /* not a double: 2^53 + 1, 104 days of uptime */
 	i.open_ns = i.t_ns = 9007201954740994;
@@ -175,7 +188,7 @@ static void test_json(void **state)
 	assert_string_equal(string_of(first, "class"), "missing_enter");
 	assert_string_equal(string_of(first, "severity"), "warning");
 	assert_string_equal(string_of(first, "comm"), "0x72e8a1b2c3d4e5f6");
-	assert_string_equal(string_of(first, "parallelism"), "tp");
+	assert_use(first);
 	assert_string_equal(string_of(first, "job"), "llama");
 	assert_string_equal(string_of(first, "host"), "node-a");
 	assert_true(null_at(first, "caused_by") && !cJSON_GetObjectItemCaseSensitive(first, "explains"));
@@ -262,6 +275,10 @@ static void test_ops(void **state)
 	f.comm.parallelism = PARALLEL_DATA;
 	fixture_op(&f, op);
 	f.comm.parallelism = PARALLEL_UNKNOWN;
+	strcpy(f.comm.process_group, "my \"\\");
+	op.in_process_group = true;
+	op.process_group_seq = 18;
+	fixture_op(&f, op);
 	op = fixture_call(&f, 2, OP_SEND, 0, 5000000000200, 0, 0);
 	op.count = 7;
 	op.dtype = -1;
@@ -283,6 +300,10 @@ static void test_ops(void **state)
 		text, "{\"rank\":1,\"pid\":4701,\"gpu\":1,\"comm_rank\":1,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,"
 		      "\"op\":\"AllReduce\",\"count\":1048576,\"dtype\":\"bf16\",\"peer\":null,"
 		      "\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400,\"parallelism\":\"dp\"}\n"
+		      "{\"rank\":1,\"pid\":4701,\"gpu\":1,\"comm_rank\":1,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,"
+		      "\"op\":\"AllReduce\",\"count\":1048576,\"dtype\":\"bf16\",\"peer\":null,"
+		      "\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400,"
+		      "\"process_group\":\"my \\\"\\\\\",\"process_group_seq\":18}\n"
 		      "{\"rank\":null,\"pid\":4702,\"gpu\":2,\"comm_rank\":2,\"comm\":null,\"seq\":0,"
 		      "\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
 		      "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n"

@@ -147,16 +147,18 @@ static void test_parallelism(void **state)
 		op_over(&f, fixture_call(&f, r, OP_ALLREDUCE, 0, ns, 0x10, 0));
 	fixture_event(&f, (struct event){ .kind = EV_TICK, .ts_ns = ns + 1000000 });
 	f.comm.parallelism = PARALLEL_TENSOR;
+	strcpy(f.comm.process_group, "mesh_tp");
 	for (uint64_t i = 2; i < 5; i++)
 		fixture_event(&f, (struct event){ .kind = EV_TICK, .ts_ns = ns + i * 1000000 });
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
 	snprintf(plain, sizeof(plain), "%s/parallel.plain", dir);
 	snprintf(options, sizeof(options),
-		 "--inflate '%s' --expect-tracks 'tp · comm 0x72e8… (rank 0 of 2),tp · comm 0x72e8… (rank 1 of 2)'",
+		 "--inflate '%s' --expect-tracks 'tp · mesh_tp · comm 0x72e8… (rank 0 of 2),"
+		 "tp · mesh_tp · comm 0x72e8… (rank 1 of 2)'",
 		 plain);
 	check_or_skip(options, path);
-	assert_int_equal(count_in_file(plain, "tp · comm 0x72e8"), 2); /* once each */
+	assert_int_equal(count_in_file(plain, "tp · mesh_tp · comm 0x72e8"), 2); /* once each */
 	assert_int_equal(count_in_file(plain, "comm 0x72e8"), 4);
 	unlink(plain);
 }

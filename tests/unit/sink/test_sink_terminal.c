@@ -301,10 +301,12 @@ static void test_terminal_verbose(void **state)
 	log_verbose = true;
 	fixture_open(&f, &sink_terminal);
 	f.comm.parallelism = PARALLEL_PIPELINE;
+	strcpy(f.comm.process_group, "mesh_pp");
 	fixture_incident(&f, hang_of(&f));
 	text = terminal_said(&f);
 	log_verbose = false;
 	assert_non_null(strstr(text, "  id      node-a-9.3\n    parallelism: pp\n    n_waiting: 2\n"));
+	assert_non_null(strstr(text, "communicator 0x72e8a1b2c3d4e5f6 of 3 ranks, process group mesh_pp\n"));
 	assert_non_null(
 		strstr(text, "    n_waiting: 2\n    waiting: 2.7 s\n    stack:\n        clock_nanosleep\n        main ?"
 			     "?(\"\\\"??[31m)\n"));

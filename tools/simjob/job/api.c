@@ -21,6 +21,7 @@ struct symbol_slot {
 static const struct symbol_slot cuda_slots[] = { CUDA_CALLS(SLOT) };
 static const struct symbol_slot nccl_slots[] = { NCCL_CALLS(SLOT) };
 static const struct symbol_slot torch_slots[] = { TORCH_CALLS(SLOT) };
+static const struct symbol_slot torch_cuda_slots[] = { TORCH_CUDA_CALLS(SLOT) };
 
 #ifdef SIM_NCCL_LINKED
 #define LINKED(NAME) NAME,
@@ -104,6 +105,9 @@ void api_open_torch(struct api *api)
 
 	library_path(path, sizeof(path), "libtorch_cpu.so");
 	symbols_read(api, library_open(path, RTLD_LOCAL), torch_slots, sizeof(torch_slots) / sizeof(torch_slots[0]));
+	library_path(path, sizeof(path), "libtorch_cuda.so");
+	symbols_read(api, library_open(path, RTLD_LOCAL), torch_cuda_slots,
+		     sizeof(torch_cuda_slots) / sizeof(torch_cuda_slots[0]));
 }
 
 void api_open_second(struct api *api, const struct api *first, const char *nccl_path)

@@ -105,6 +105,7 @@
 	_(sim_torch_backward) \
 	_(sim_torch_ddp_forward) \
 	_(sim_torch_ddp_backward)
+#define TORCH_CUDA_CALLS(_) _(sim_torch_group)
 
 #define DECLARE_CALL(NAME) __typeof__(NAME) *NAME;
 
@@ -112,6 +113,7 @@ struct api {
 	CUDA_CALLS(DECLARE_CALL)
 	NCCL_CALLS(DECLARE_CALL)
 	TORCH_CALLS(DECLARE_CALL)
+	TORCH_CUDA_CALLS(DECLARE_CALL)
 };
 
 /* Opens the two libraries next to the binary (@nccl_path: another libnccl). Exits with 1 and the reason on failure. */

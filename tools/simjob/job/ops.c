@@ -90,6 +90,21 @@ static ncclResult_t op_dispatch(struct rank *rank, struct job_comm *comm, const 
 	return ncclInvalidArgument;
 }
 
+/* With --torch: as ProcessGroupNCCL does, for an operation that no graph holds. Names are a DeviceMesh's. */
+static void group_say(struct rank *rank, struct job_comm *comm, const struct op_call *call)
+{
+	bool is_transfer = call->kind == OP_SEND || call->kind == OP_RECV;
+	char desc[32], title[32];
+
+	if (!rank->options->torch || rank->capturing)
+		return;
+	*(is_transfer ? &comm->group_p2p_seq : &comm->group_seq) += 1;
+	snprintf(desc, sizeof(desc), "mesh_%s", comm->name);
+	snprintf(title, sizeof(title), "nccl:%s", op_name(call->kind));
+	rank->api.sim_torch_group("7", comm == &rank->world ? "default_pg" : desc, comm->group_seq, comm->group_p2p_seq,
+				  title);
+}
+
 static bool op_is_due(struct rank *rank, struct job_comm *comm, struct op_call *call)
 {
 	bool is_made = hooks_before_op(rank, comm, call);
@@ -118,6 +133,7 @@ void op_call(struct rank *rank, struct job_comm *comm, const struct op_call *cal
 		op_log(rank, comm, &actual, clock_now_ns());
 	else
 		return;
+	group_say(rank, comm, &actual);
 	group_join(rank);
 	nccl_check(comm->api, op_dispatch(rank, comm, &actual), comm->comm, op_name(call->kind));
 }

@@ -45,10 +45,11 @@ struct job_comm {
 	CUevent start; /* of the operation that has begun, with --timing */
 	uint64_t hash;
 	int size, rank;
-	uint64_t collective_seq;         /* of the five that NCCL counts */
-	uint64_t graph_seq;              /* of all but Send and Recv that ran in a graph */
-	uint64_t other_seq[NR_OP_KINDS]; /* of AlltoAll, Gather and Scatter, each */
-	uint64_t *send_seq, *recv_seq;   /* a peer each */
+	uint64_t collective_seq;           /* of the five that NCCL counts */
+	uint64_t graph_seq;                /* of all but Send and Recv that ran in a graph */
+	uint64_t other_seq[NR_OP_KINDS];   /* of AlltoAll, Gather and Scatter, each */
+	uint64_t *send_seq, *recv_seq;     /* a peer each */
+	uint64_t group_seq, group_p2p_seq; /* as PyTorch counts them for the process group */
 };
 
 /* An operation or group in flight, as PyTorch's WorkNCCL: held by the watchdog and by what still waits for it. */

@@ -6,6 +6,8 @@
 #ifndef SIM_TORCH_ABI_H
 #define SIM_TORCH_ABI_H
 
+#include <stddef.h>
+
 struct sim_range;
 
 /* record_function(name).__enter__(); the range ends with sim_torch_leave(). Ranges nest. */
@@ -16,5 +18,8 @@ void sim_torch_backward(void (*graph)(void *), void *arg);
 /* DistributedDataParallel goes into its module's forward, and is out of it. */
 void sim_torch_ddp_forward(void);
 void sim_torch_ddp_backward(void);
+/* The process group @name, described as @desc, is about to call NCCL: by its own count of collectives, or of Sends and
+ * Recvs, the @seq'th or @p2p_seq'th time, from 1. In libtorch_cuda.so. */
+void sim_torch_group(const char *name, const char *desc, size_t seq, size_t p2p_seq, const char *title);
 
 #endif

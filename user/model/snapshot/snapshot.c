@@ -131,7 +131,7 @@ static const struct {
 	[SNAPSHOT_GRAPH] = { take_graph, sizeof(struct snapshot_graph) },
 	[SNAPSHOT_CAPTURE] = { take_capture, sizeof(struct snapshot_capture) },
 	[SNAPSHOT_STREAM] = { take_stream, sizeof(struct snapshot_stream) },
-	[SNAPSHOT_OP] = { take_op, sizeof(struct snapshot_op) },
+	[SNAPSHOT_OP] = { take_op, offsetof(struct snapshot_op, process_group_seq) },
 	[SNAPSHOT_ITEM] = { take_item, sizeof(struct snapshot_item) },
 	[SNAPSHOT_CUDA_EVENT] = { take_cuda_event, sizeof(struct snapshot_cuda_event) },
 	[SNAPSHOT_CALL] = { take_call, sizeof(struct snapshot_call) },

@@ -87,6 +87,7 @@ static uint32_t buckets_fill(struct snapshot_bucket *to, const uint32_t *h, enum
 
 static void comm_emit(struct snapshot_writer *r, const struct comm_own *own, const struct member *by)
 {
+	const char *name = own->c.process_group;
 	struct {
 		struct snapshot_comm c;
 		struct snapshot_bucket buckets[3 * LAG_BUCKETS];
@@ -105,7 +106,7 @@ static void comm_emit(struct snapshot_writer *r, const struct comm_own *own, con
 	b.c.n_buckets = buckets_fill(b.buckets, own->lag, SNAPSHOT_LAG);
 	b.c.n_buckets += buckets_fill(b.buckets + b.c.n_buckets, own->duration, SNAPSHOT_DURATION);
 	b.c.n_buckets += buckets_fill(b.buckets + b.c.n_buckets, own->habit, SNAPSHOT_HABIT);
-	emit_body(r, by->proc, 0, SNAPSHOT_COMM, &b, sizeof(b.c) + b.c.n_buckets * sizeof(b.buckets[0]), NULL, 0);
+	emit_body(r, by->proc, 0, SNAPSHOT_COMM, &b, sizeof(b.c) + b.c.n_buckets * sizeof(b.buckets[0]), &name, 1);
 }
 
 struct kept {
@@ -251,6 +252,14 @@ static int bucket_take(struct comm_own *c, const struct snapshot_bucket *k)
 	return 0;
 }
 
+static void text_take(char *to, size_t size, const char *text)
+{
+	size_t n = strnlen(text, size - 1);
+
+	memcpy(to, text, n);
+	to[n] = '\0';
+}
+
 int take_comm(struct model *m, const struct event *e)
 {
 	const struct snapshot_comm *b = e->snapshot.body;
@@ -266,6 +275,7 @@ int take_comm(struct model *m, const struct event *e)
 	c->warm = b->warm & SNAPSHOT_WARM;
 	c->habitual = b->warm & SNAPSHOT_HABITUAL;
 	c->n_lag = c->n_duration = c->n_habit = 0;
+	text_take(c->c.process_group, sizeof(c->c.process_group), e->snapshot.text[0]);
 	for (uint32_t i = 0; i < b->n_buckets; i++)
 		if (bucket_take(c, &b->buckets[i]))
 			return -EINVAL;

@@ -102,7 +102,9 @@ static void op_emit(struct snapshot_writer *r, const struct op *op)
 		.graph_n = op->graph_n,
 		.flags = (op->seq_from_attach ? SNAPSHOT_OP_FROM_ATTACH : 0) | (op->grouped ? SNAPSHOT_OP_GROUPED : 0) |
 			 (op->enqueue_ns ? 0 : SNAPSHOT_OP_PENDING) | (own->queued_out ? SNAPSHOT_OP_QUEUED_OUT : 0) |
-			 (comm_entry_complete(op) ? SNAPSHOT_OP_COMPLETE : 0),
+			 (comm_entry_complete(op) ? SNAPSHOT_OP_COMPLETE : 0) |
+			 (op->in_process_group ? SNAPSHOT_OP_IN_PROCESS_GROUP : 0),
+		.process_group_seq = op->process_group_seq,
 	};
 
 	emit_body(r, op->member->proc, op->tid, SNAPSHOT_OP, &b, sizeof(b), NULL, 0);
@@ -189,6 +191,10 @@ int take_op(struct model *m, const struct event *e)
 	op = op_of(b, &own->m, e->tid);
 	if (!op)
 		return -ENOMEM;
+	if (e->snapshot.bytes >= sizeof(*b)) {
+		op->process_group_seq = b->process_group_seq;
+		op->in_process_group = b->flags & SNAPSHOT_OP_IN_PROCESS_GROUP;
+	}
 	op_link_kept(m, &p->p, op, b);
 	if (b->flags & SNAPSHOT_OP_QUEUED_OUT) /* reported before */
 		op->handed_out = op_own(op)->queued_out = true;

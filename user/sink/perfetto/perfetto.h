@@ -69,7 +69,7 @@ struct track {
 	int n_lanes;
 	uint64_t busy_until_ns;   /* of a stream: the newest end of its operations */
 	uint64_t held_ns;         /* of a counter: its first value, not written while all are alike; 0 none yet */
-	int64_t held_value;       /* of a communicator: the parallelism in its name */
+	int64_t held_value;       /* of a communicator: what its name says of it */
 	struct step_clock *steps; /* of iterations */
 	UT_hash_handle hh;
 };
@@ -113,13 +113,15 @@ struct drawn_op { /* copy of what is shown of a struct op */
 	struct drawn_op *later;          /* of those drawn with it, while they are drawn */
 	uint64_t thread_uuid, lane_uuid; /* thread_uuid 0: the call was not seen */
 	uint64_t begin_ns, end_ns, call_ns, call_next_ns, end_error_ns, count, seq, comm_hash;
+	uint64_t process_group_seq;       /* if in_process_group */
 	uint64_t enqueue_ns, transfer_ns; /* transfer_ns: the last rank had arrived then; 0 not known */
 	int rank, nranks, last_rank;      /* last_rank: who arrived last; -1 not known */
 	uint32_t node;
 	struct op_net net;
 	enum op_kind kind;
 	int dtype, root, peer;
-	bool open, from_attach, cut, graph, all_seen; /* all_seen: every rank of the communicator is traced */
+	bool open, from_attach, cut, graph, in_process_group;
+	bool all_seen; /* every rank of the communicator is traced */
 };
 
 struct gather_key { /* P2P: from and to are ranks, else -1 */

@@ -95,6 +95,8 @@ static void op_draw(struct perfetto_sink *p, const struct drawn_op *d, uint64_t 
 		event_pointer(f, "comm", d->comm_hash);
 	if (d->from_attach)
 		event_bool(f, "seq_from_attach", true);
+	if (d->in_process_group)
+		event_u64(f, "process_group_seq", d->process_group_seq);
 	if (d->graph)
 		event_interned(f, "times", "spread evenly over the launch of its graph");
 	if (d->cut)

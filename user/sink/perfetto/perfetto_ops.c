@@ -53,6 +53,8 @@ static void drawn_fill(struct perfetto_sink *p, struct drawn_op *d, const struct
 		.peer = op->peer,
 		.open = !op->end_ns,
 		.from_attach = op->seq_from_attach,
+		.process_group_seq = op->process_group_seq,
+		.in_process_group = op->in_process_group,
 		.net = op->net,
 	};
 	if (op->graph_exec && op->end_ns)

@@ -313,17 +313,26 @@ static struct track_key comm_key(const struct member *mb)
 				   .b = mb->comm ? mb->comm->hash : 0 };
 }
 
-/* "tp · comm 0x72e8… (rank 0 of 4)" */
+/* What of a communicator's name is learnt later. */
+static int64_t comm_learnt(const struct comm *c)
+{
+	return 2 * (int64_t)c->parallelism + (*c->process_group != 0);
+}
+
+/* "tp · mesh_tp · comm 0x72e8… (rank 0 of 4)" */
 static void comm_name(char *buf, size_t size, const struct member *mb)
 {
 	const char *use = mb->comm ? parallelism_name(mb->comm->parallelism) : NULL;
 	uint64_t hash = mb->comm ? mb->comm->hash : 0;
-	char ranks[48] = "", prefix[16] = "";
+	char ranks[48] = "", prefix[32 + TORCH_GROUP_TEXT] = "";
+	size_t at = 0;
 
 	if (mb->rank >= 0 && mb->comm && mb->comm->nranks > 0)
 		snprintf(ranks, sizeof(ranks), " (rank %d of %d)", mb->rank, mb->comm->nranks);
 	if (use)
-		snprintf(prefix, sizeof(prefix), "%s · ", use);
+		at = (size_t)snprintf(prefix, sizeof(prefix), "%s · ", use);
+	if (mb->comm && *mb->comm->process_group)
+		snprintf(prefix + at, sizeof(prefix) - at, "%s · ", mb->comm->process_group);
 	if (hash)
 		snprintf(buf, size, "%scomm 0x%04x…%s", prefix, (unsigned int)(hash >> 48), ranks);
 	else
@@ -351,14 +360,14 @@ static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const 
 {
 	struct track_key key = comm_key(mb);
 	struct track *t = track_find(p, &key);
-	char name[96];
+	char name[160];
 
 	if (t)
 		return track_uuid(p, t);
 	comm_name(name, sizeof(name), mb);
 	t = track_get(p, key, seat_uuid(p, m, mb), name);
 	if (t && mb->comm)
-		t->held_value = mb->comm->parallelism;
+		t->held_value = comm_learnt(mb->comm);
 	return track_uuid(p, t);
 }
 
@@ -366,11 +375,11 @@ static void comm_rename(struct perfetto_sink *p, const struct member *mb)
 {
 	struct track_key key = comm_key(mb);
 	struct track *t = track_find(p, &key);
-	char name[96];
+	char name[160];
 
-	if (!t || !t->n_lanes || t->held_value == mb->comm->parallelism)
+	if (!t || !t->n_lanes || t->held_value == comm_learnt(mb->comm))
 		return;
-	t->held_value = mb->comm->parallelism;
+	t->held_value = comm_learnt(mb->comm);
 	comm_name(name, sizeof(name), mb);
 	if (track_rename(t, name))
 		descriptor_write(p, t->lanes[0].uuid, t->parent, name, false);
