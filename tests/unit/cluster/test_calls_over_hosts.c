@@ -266,7 +266,8 @@ static int n_open(int rank)
 	return n;
 }
 
-/* Both directions of a peer, each as it was said; and what is not said again is over, also where nothing is any more. */
+/* Both directions of a peer, each as it was said; and what is not said again is over, also where nothing is any more.
+ */
 static void what_a_report_says_holds_until_the_next(void **state)
 {
 	(void)state;

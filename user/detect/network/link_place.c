@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define BEFORE_NS 3000000000ull /* rounds of two hosts that see the same */
-#define LINKS_MAX 512 /* read in a tick: a fabric that is down as a whole has no place to look for */
+#define LINKS_MAX 512           /* read in a tick: a fabric that is down as a whole has no place to look for */
 
 struct links {
 	struct finding_list *found;
