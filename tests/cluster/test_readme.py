@@ -11,8 +11,8 @@ import cluster
 import job
 
 RANKS = 2
-COMMANDS = re.search(r"with a NATS server.*?```\n(nats-server .*?)\n(ranktrace watch .*?)\n```", open("README.md").read(),
-                     re.S)
+COMMANDS = re.search(r"with a NATS server.*?```\n(nats-server .*?)\n(ranktrace watch .*?)\n```",
+                     open("README.md").read(), re.S)
 PATH = f"{os.path.abspath(job.O)}:{os.environ['PATH']}"
 
 
