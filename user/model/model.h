@@ -116,8 +116,7 @@ struct proc {
 	uint64_t n_gpu_spans;
 	struct pressure pressure; /* of its cgroup */
 	uint32_t shed;            /* groups of probes (enum probe_group) that were taken from it, a bit each */
-	uint64_t calls_shed_ns;   /* PROBES_CALLS last went or came back: totals from before do not compare with later
-				     ones; 0 never */
+	uint64_t calls_shed_ns;   /* PROBES_CALLS last went or came back: earlier totals do not compare; 0 never */
 	struct proc_outside outside;
 	uint64_t sampled_ns;      /* its communicators, from outside, the last time; 0 never */
 	uint32_t sample_rounds;   /* how often */
