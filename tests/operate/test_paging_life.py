@@ -22,7 +22,7 @@ SECONDS = int(os.environ.get("SECONDS", 1800))
 
 
 def value(m, query):
-    found = (m.get("query", query=query) or {}).get("result")
+    found = (m.wait(lambda d: d["result"], 30, "query", query=query) or {}).get("result")
     job.check(found, f"no answer to {query}: {getattr(m, 'error', '')}")
     return float(found[0]["value"][1])
 

@@ -130,9 +130,9 @@ def hosts(folder):
     begin = time.monotonic()
     t.keys("g", "g")
     t.size(200, 60)
-    screen = t.wait(rf"^1/{j.n} ")
+    t.wait(rf"^ *{j.culprit} {host} ")  # the column of hosts is there at that width
+    t.wait(rf"^1/{j.n} ")
     print(f"  all of them one by one, at 200 x 60: after {time.monotonic() - begin:.1f} s")
-    job.check(re.search(rf"^ *{j.culprit} {host} ", screen, re.M), screen)
     t.end()
 
 
