@@ -155,8 +155,10 @@ static void phase_judge(const struct slow_step *st, struct series *s, const stru
 	}
 	if (v.reason.phase >= 0 && phase_verdicts_alike(&v, &s->said) && !v.worker)
 		v.worker = s->said.worker;
-	if (v.reason.phase >= 0)
-		s->said = v;
+	if (v.reason.phase < 0)
+		return;
+	s->said = v;
+	s->n_unlike = 0;
 }
 
 static void phase_note(const struct series *s, const struct model *m, struct finding *f)
