@@ -22,7 +22,7 @@
 #include "inspect/reader/reader_slow.h"
 
 #define TRIES_MAX 3000 /* of 10 ms: a busy machine */
-#define SLOW_MS 600    /* of CPU time: more than twice what is waited for */
+#define SLOW_MS 400    /* of CPU time: more than is waited for */
 
 static uint64_t cpu_ns(void)
 {
