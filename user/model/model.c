@@ -230,9 +230,8 @@ static void given_free(struct model_state *st)
 /* What only a probe in the process shows. */
 static bool from_probe(enum event_kind kind)
 {
-	return kind == EV_TORCH || kind == EV_PYTHON_GC || (kind >= EV_COMM_INIT && kind <= EV_CUDA_EVENT_QUERY) ||
-	return kind == EV_TORCH || kind == EV_TORCH_GROUP || (kind >= EV_COMM_INIT && kind <= EV_CUDA_EVENT_QUERY) ||
-	       (kind >= EV_CALL && kind <= EV_CAPTURE);
+	return kind == EV_TORCH || kind == EV_PYTHON_GC || kind == EV_TORCH_GROUP ||
+	       (kind >= EV_COMM_INIT && kind <= EV_CUDA_EVENT_QUERY) || (kind >= EV_CALL && kind <= EV_CAPTURE);
 }
 
 int model_apply(struct model *m, const struct event *e)

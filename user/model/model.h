@@ -223,8 +223,7 @@ struct op {
 	struct op *next, *prev;                 /* of member */
 	struct op *next_in_proc, *prev_in_proc; /* all operations of that process in call order */
 	uint64_t nth;                           /* its number among all operations of the process, from 0 */
-	uint64_t arrive_bound_ns; /* this rank was ready for it not before: enqueue, end bound of the previous op on its
-				     stream */
+	uint64_t arrive_bound_ns; /* it was ready for it not before: enqueue, end bound of its stream's previous op */
 	uint64_t not_done_ns;     /* newest observation that it was not over, 0 none */
 	uint64_t seq_checked_ns;  /* NCCL's counters last confirmed its member's numbers; == call_ns: this very one */
 	bool captured;            /* into a graph: never runs itself, takes no number */

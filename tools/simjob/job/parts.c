@@ -188,7 +188,7 @@ void backward_call(struct rank *rank, void (*run)(struct rank *rank))
 {
 	struct graph graph = { rank, run };
 	struct step_log *log = &rank->step_log;
-	struct step_stamp begin, now;
+	struct step_stamp begin = { 0 }, now;
 
 	if (log->fd >= 0) {
 		begin = stamp_now();
