@@ -227,7 +227,7 @@ static double newest_rise(const struct duty_job *j, int r, uint64_t k)
 
 /* The others pay for it. Either steps take longer, and all do less in a second. Or a wait elsewhere became as much
  * shorter, as in a pipeline whose other replicas are no faster; then they wait in their collectives: SM activity
- * without tensor activity, which the slow one has less of. Work that nobody waits for raises both alike. */
+ * without tensor activity, which the slow one has less of. Work that no peer waits for raises both alike. */
 static bool others_wait(const struct excess *rise, double newest, double fall)
 {
 	return fall >= FALL_SHARE * rise->tensor ||
