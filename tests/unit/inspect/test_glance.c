@@ -28,7 +28,7 @@
 #define MAPS_WAIT_US 250000 /* twice the first wait of a stranger that maps again */
 
 static const char *const markers[] = { "ncclAllReduce" };
-static const struct target_filter filters[] = { { NCCL, markers, 1, NULL, 0 } };
+static const struct target_filter filters[] = { { .tracer = NCCL, .markers = markers, .n_markers = 1 } };
 static char dir[64];
 static struct reader *reader;
 

@@ -206,7 +206,7 @@ static uint64_t ms_since(uint64_t begin)
 }
 
 static const char *const markers[] = { "main" };
-static const struct target_filter want = { 2, markers, 1, NULL, 0 };
+static const struct target_filter want = { .tracer = 2, .markers = markers, .n_markers = 1 };
 
 static void check_evidence_of_create(pid_t pid)
 {

@@ -64,8 +64,8 @@ static const char *const nccl_markers[] = { "ncclAllReduce|pncclAllReduce" }, *c
 													"ncclRecv" };
 static const char *const cuda_markers[] = { "cuLaunchKernel", "cuInit" };
 static const struct target_filter filters[] = {
-	{ NCCL, nccl_markers, 1, nccl_symbols, 2 },
-	{ CUDA, cuda_markers, 2, NULL, 0 },
+	{ .tracer = NCCL, .markers = nccl_markers, .n_markers = 1, .symbols = nccl_symbols, .n_symbols = 2 },
+	{ .tracer = CUDA, .markers = cuda_markers, .n_markers = 2 },
 };
 
 static char dir[64];

@@ -60,7 +60,7 @@ static const char actor_source[] =
 	"	for (;;) pause();\n}\n";
 
 static const char *const markers[] = { "ncclAllReduce" };
-static const struct target_filter filters[] = { { NCCL, markers, 1, NULL, 0 } };
+static const struct target_filter filters[] = { { .tracer = NCCL, .markers = markers, .n_markers = 1 } };
 
 static char dir[64];
 static struct reader *reader;

@@ -144,16 +144,18 @@ static void programs_differ(void **state)
 		{ .symbol = "d", .program = "r", .at_return = true },
 	};
 	const struct tracer t = { .name = "t", .probes = probes, .n_probes = 5 };
-	struct elf_symbol s[5] = {
-		{ true, 1, 0, 0 }, { true, 1, 0, 0 }, { true, 2, 0, 0 }, { true, 2, 0, 0 }, { true, 2, 0, 0 }
-	};
+	struct elf_symbol s[5] = { { .found = true, .offset = 1 },
+				   { .found = true, .offset = 1 },
+				   { .found = true, .offset = 2 },
+				   { .found = true, .offset = 2 },
+				   { .found = true, .offset = 2 } };
 	size_t ambiguous;
 
 	(void)state;
 	assert_int_equal(probe_rows_pick(&t, TIER_TRACE, ALL, s, &ambiguous), 3);
 	assert_true(s[0].found && !s[1].found && s[2].found && !s[3].found && s[4].found);
 	for (int i = 0; i < 5; i++)
-		s[i] = (struct elf_symbol){ true, 1, 0, 0 };
+		s[i] = (struct elf_symbol){ .found = true, .offset = 1 };
 	assert_int_equal(probe_rows_pick(&t, TIER_TRACE, ALL, s, &ambiguous), 1);
 	assert_int_equal(ambiguous, 4);
 	assert_true(s[4].found);

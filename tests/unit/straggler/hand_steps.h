@@ -43,10 +43,10 @@ static inline void op_add(void)
 
 	assert_true(n_ops < OPS);
 	*op = (struct op){
-		.nth = n_ops, .call_ns = call_ns, .prev_in_proc = n_ops ? op - 1 : NULL, .member = &members[0]
+		.nth = n_ops, .call_ns = call_ns, .prev_in_proc = known[0]->last_op, .member = &members[0]
 	};
-	if (n_ops)
-		op[-1].next_in_proc = op;
+	if (known[0]->last_op)
+		known[0]->last_op->next_in_proc = op;
 	known[0]->last_op = op;
 	known[0]->n_ops = ++n_ops;
 }

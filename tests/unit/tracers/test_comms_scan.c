@@ -94,11 +94,12 @@ int nccl_layout_fetch(struct reader *r, int fd, struct nccl_layout *ret)
 	return 0;
 }
 
-void nccl_proxy_layout_fetch(struct reader *r, int fd, struct nccl_proxy_layout *ret)
+int nccl_proxy_layout_fetch(struct reader *r, int fd, struct nccl_proxy_layout *ret)
 {
 	(void)r;
 	(void)fd;
 	(void)ret;
+	return 0;
 }
 
 int nccl_scan_step(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, uint32_t pages_max,
