@@ -25,8 +25,10 @@ def ranges_enter_as_since_2_0():
         profiler.record_function.__exit__ = leave
 
 
-def preemptions():
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+def switches():
+    """How often this thread lost its CPU, how often it gave it up."""
+    usage = resource.getrusage(resource.RUSAGE_THREAD)
+    return usage.ru_nivcsw, usage.ru_nvcsw
 
 
 class Collections:
@@ -46,8 +48,9 @@ gc.callbacks.append(Collections.note)
 
 
 class Stamps:
-    """Phases of a step, collections of garbage in none but their own; where the thread lost its CPU in one, the stamp may
-    be late by as long as that took."""
+    """Phases of a step, collections of garbage in none but their own; where the thread lost its CPU in one, the stamp
+    may be late by as long as that took. So where it gave it up in the optimizer, which by itself waits for nothing: for
+    the interpreter, which a thread of the loader had."""
 
     def __init__(self, rank):
         self.rank = rank
@@ -56,20 +59,22 @@ class Stamps:
         self.ns_of, self.preempted = {}, {}
 
     def now(self):
-        """Preemptions are read on both sides of the clock: one right beside the stamp spoils both phases."""
-        self.before = preemptions()
+        """Switches are read on both sides of the clock: one right beside the stamp spoils both phases."""
+        self.before = switches()
         self.ns = time.monotonic_ns()
-        self.behind = preemptions()
+        self.behind = switches()
         self.gc_ns = Collections.ns
 
     def take(self, phase):
         """What passed since the last stamp was `phase`; None: in none."""
-        before, preempted, gc_ns = self.ns, self.before, self.gc_ns
+        before, (lost, gave_up), gc_ns = self.ns, self.before, self.gc_ns
         self.now()
         gc_ns = self.gc_ns - gc_ns
-        self.add("gc", gc_ns, gc_ns and self.behind > preempted)
+        preempted = self.behind[0] > lost
+        self.add("gc", gc_ns, gc_ns and preempted)
         if phase:
-            self.add(phase, self.ns - before - gc_ns, self.behind > preempted)
+            preempted |= phase == "optimizer" and self.behind[1] > gave_up
+            self.add(phase, self.ns - before - gc_ns, preempted)
 
     def add(self, phase, ns, preempted):
         self.ns_of[phase] = self.ns_of.get(phase, 0) + ns

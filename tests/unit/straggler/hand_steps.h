@@ -42,9 +42,7 @@ static inline void op_add(void)
 	struct op *op = &ops[n_ops];
 
 	assert_true(n_ops < OPS);
-	*op = (struct op){
-		.nth = n_ops, .call_ns = call_ns, .prev_in_proc = known[0]->last_op, .member = &members[0]
-	};
+	*op = (struct op){ .nth = n_ops, .call_ns = call_ns, .prev_in_proc = known[0]->last_op, .member = &members[0] };
 	if (known[0]->last_op)
 		known[0]->last_op->next_in_proc = op;
 	known[0]->last_op = op;
