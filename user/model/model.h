@@ -223,13 +223,13 @@ struct op {
 	struct op *next, *prev;                 /* of member */
 	struct op *next_in_proc, *prev_in_proc; /* all operations of that process in call order */
 	uint64_t nth;                           /* its number among all operations of the process, from 0 */
-	uint64_t arrive_bound_ns; /* it was ready for it not before: enqueue, end bound of its stream's previous op */
-	uint64_t not_done_ns;     /* newest observation that it was not over, 0 none */
-	uint64_t seq_checked_ns;  /* NCCL's counters last confirmed its member's numbers; == call_ns: this very one */
-	bool captured;            /* into a graph: never runs itself, takes no number */
-	uint64_t graph_exec;      /* ran in a launch of this graph (SEQ_GRAPH, but for P2P); 0 called by the host */
-	uint64_t gpu_ns;          /* GPU time, as the framework measured it; 0 unknown */
-	uint64_t sync_ns;         /* newest end of a host wait for the GPU before the call; 0 none seen */
+	uint64_t arrive_bound_ns;   /* it was ready for it not before: enqueue, end bound of its stream's previous op */
+	uint64_t not_done_ns;       /* newest observation that it was not over, 0 none */
+	uint64_t seq_checked_ns;    /* NCCL's counters last confirmed its member's numbers; == call_ns: this very one */
+	bool captured;              /* into a graph: never runs itself, takes no number */
+	uint64_t graph_exec;        /* ran in a launch of this graph (SEQ_GRAPH, but for P2P); 0 called by the host */
+	uint64_t gpu_ns;            /* GPU time, as the framework measured it; 0 unknown */
+	uint64_t sync_ns;           /* newest end of a host wait for the GPU before the call; 0 none seen */
 	uint32_t graph_i, graph_n;  /* its place among the operations of its graph's launch */
 	uint64_t process_group_seq; /* PyTorch's own number, if in_process_group: WorkNCCL(SeqNum=..) of its log */
 	bool in_process_group;

@@ -3,100 +3,7 @@
  * test_step_phases.c - the phases of a step from PyTorch's marks: where steps end, what belongs to which phase, and
  * what of a step is not reported because marks of it were missed.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
-#include "model/model.h"
-
-#define MS 1000000ull
-#define PID 100
-#define TID 101
-#define DATA "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
-#define STEP "Optimizer.step#AdamW.step"
-#define ZERO "Optimizer.zero_grad#AdamW.zero_grad"
-#define DDP "DistributedDataParallel.forward"
-
-static struct model *m;
-static uint64_t now_ms;
-static struct step_done last; /* the newest step that ended */
-static int n_done;
-
-static int begin(void **state)
-{
-	(void)state;
-	m = model_new();
-	now_ms = 1000;
-	n_done = 0;
-	memset(&last, 0, sizeof(last));
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	model_free(m);
-	return 0;
-}
-
-static void apply(struct event *e)
-{
-	e->ts_ns = now_ms * MS;
-	e->tgid = PID;
-	if (!e->tid)
-		e->tid = TID;
-	assert_int_equal(model_apply(m, e), 0);
-	if (model_step_done(m)) {
-		last = *model_step_done(m);
-		n_done++;
-	}
-}
-
-static void mark(enum torch_what what, const char *name)
-{
-	struct event e = { .kind = EV_TORCH, .torch.what = what };
-
-	snprintf(e.torch.name, sizeof(e.torch.name), "%s", name);
-	apply(&e);
-}
-
-static void range(const char *name, int ms)
-{
-	mark(TORCH_RANGE_BEGIN, name);
-	now_ms += ms;
-	mark(TORCH_RANGE_END, "");
-}
-
-static void backward(int ms)
-{
-	mark(TORCH_BACKWARD_BEGIN, "");
-	now_ms += ms;
-	mark(TORCH_BACKWARD_END, "");
-}
-
-/* 5 wait, 10 forward of which 3 behind the range, 20 backward, 1 nothing, 4 optimizer: 40 ms. */
-static void step(void)
-{
-	range(DATA, 5);
-	range(DDP, 7);
-	now_ms += 3;
-	backward(20);
-	now_ms++;
-	range(STEP, 4);
-}
-
-static void phases_are(uint64_t data, uint64_t forward, uint64_t backward_, uint64_t optimizer, uint64_t all)
-{
-	assert_int_equal(last.phase_ns[PHASE_DATA_WAIT], data * MS);
-	assert_int_equal(last.phase_ns[PHASE_FORWARD], forward * MS);
-	assert_int_equal(last.phase_ns[PHASE_BACKWARD], backward_ * MS);
-	assert_int_equal(last.phase_ns[PHASE_OPTIMIZER], optimizer * MS);
-	assert_int_equal(last.end_ns - last.begin_ns, all * MS);
-}
+#include "tests/unit/rank/step_marks.h"
 
 static void plain_steps(void **state)
 {
@@ -452,21 +359,6 @@ static void collective(uint64_t stream)
 	apply(&e);
 }
 
-/* Of all training steps that are over: what the host did in its phases, without its waits for the GPU. */
-static void totals_are(uint64_t steps, uint64_t wall, uint64_t data, uint64_t forward, uint64_t backward_,
-		       uint64_t optimizer, uint64_t other)
-{
-	const struct phase_totals *t = &last.proc->phase_totals;
-
-	assert_int_equal(t->n_steps, steps);
-	assert_int_equal(t->wall_ns, wall * MS);
-	assert_int_equal(t->host_ns[PHASE_DATA_WAIT], data * MS);
-	assert_int_equal(t->host_ns[PHASE_FORWARD], forward * MS);
-	assert_int_equal(t->host_ns[PHASE_BACKWARD], backward_ * MS);
-	assert_int_equal(t->host_ns[PHASE_OPTIMIZER], optimizer * MS);
-	assert_int_equal(t->host_ns[PHASE_OTHER], other * MS);
-}
-
 static void totals_and_where_it_is(void **state)
 {
 	(void)state;
@@ -489,76 +381,6 @@ static void totals_and_where_it_is(void **state)
 	assert_int_equal(proc_phase(m->procs), PHASE_DATA_WAIT);
 	assert_int_equal(last.n_backward, 0);
 	totals_are(2, 49, 10, 10, 20, 8, 1);
-}
-
-static void collected(uint32_t n, int ms, uint32_t tid)
-{
-	struct event e = { .kind = EV_PYTHON_GC, .tid = tid, .python_gc = { .busy_ns = ms * MS, .n = n } };
-
-	e.python_gc.begin_ns = (now_ms - ms) * MS;
-	apply(&e);
-}
-
-/* A collection is in no other phase than its own, whatever thread it is of; one that runs is where the process is. */
-static void collections(void **state)
-{
-	struct event attach = { .kind = EV_ATTACH, .attach = { .n_probes = 2, .for_tracer = WIRE_PYTHON } };
-
-	(void)state;
-	collected(1, 4, TID); /* before anything is known of it */
-	step();
-	assert_false(m->procs->gc_visible);
-	apply(&attach);
-	assert_true(m->procs->gc_visible);
-	range(DATA, 5);
-	mark(TORCH_RANGE_BEGIN, DDP);
-	now_ms += 7;
-	collected(3, 5, TID);
-	mark(TORCH_RANGE_END, "");
-	mark(TORCH_BACKWARD_BEGIN, "");
-	now_ms += 30;
-	collected(0, 10, TID + 1);
-	assert_int_equal(proc_phase(m->procs), PHASE_GC);
-	now_ms += 5;
-	collected(1, 15, TID + 1);
-	assert_int_equal(proc_phase(m->procs), PHASE_BACKWARD);
-	mark(TORCH_BACKWARD_END, "");
-	range(STEP, 4);
-	now_ms += 3;
-	collected(1, 2, TID); /* outside of all */
-	range(DATA, 1);
-	phases_are(5, 2, 20, 4, 54);
-	assert_int_equal(last.phase_ns[PHASE_GC], 22 * MS);
-	assert_int_equal(step_other_ns(&last), 1 * MS);
-	totals_are(1, 54, 5, 2, 20, 4, 1);
-	assert_int_equal(last.proc->phase_totals.host_ns[PHASE_GC], 22 * MS);
-	step();
-	range(DATA, 1);
-	assert_int_equal(last.phase_ns[PHASE_GC], 0);
-}
-
-/* More than a step is long, or of a child, or without the probes: nothing is taken from its phases. */
-static void collections_that_do_not_count(void **state)
-{
-	struct event shed = { .kind = EV_BUDGET,
-			      .budget = { .what = BUDGET_SHED, .group = PROBES_RANGES, .shed = 1u << PROBES_RANGES } };
-
-	(void)state;
-	step();
-	range(DATA, 5);
-	collected(1, 500, TID); /* it began before the step did */
-	assert_int_equal(proc_phase(m->procs), PHASE_OTHER);
-	backward(20);
-	range(STEP, 4);
-	range(DATA, 1);
-	assert_true(last.phase_ns[PHASE_GC] == 5 * MS && last.phase_ns[PHASE_BACKWARD] == 20 * MS);
-	collected(0, 700, TID);
-	assert_int_equal(proc_phase(m->procs), PHASE_GC);
-	backward(1); /* the thread goes on: its end was not seen */
-	assert_int_equal(proc_phase(m->procs), PHASE_OTHER);
-	apply(&shed);
-	collected(0, 700, TID);
-	assert_int_not_equal(proc_phase(m->procs), PHASE_GC);
 }
 
 /* Waits of the training thread: all of them, and those at whose end an operation was over, from when it could run. */
@@ -632,7 +454,6 @@ static void exposed_from_the_last_rank_on(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(plain_steps),
 		TEST(nested),
@@ -653,8 +474,6 @@ int main(void)
 		TEST(torn),
 		TEST(children_have_none),
 		TEST(totals_and_where_it_is),
-		TEST(collections),
-		TEST(collections_that_do_not_count),
 		TEST(exposed),
 		TEST(exposed_from_the_last_rank_on),
 	};

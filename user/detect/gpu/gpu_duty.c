@@ -207,10 +207,8 @@ static double rise_over(const struct duty_job *j, int r, uint64_t k, const struc
 	for (uint64_t i = 0; i < NEWEST; i++) /* and it is so still, not by one round of the few */
 		if (by->of(j, round_at(j, i), r) / before - 1 < limit / 2)
 			return 0;
-	/* the past was no steady state */
-	if (fabs(mean(j, k, half, by->of, r) / mean(j, half, all, by->of, r) - 1) > rise / 2)
-		return 0;
-	return rise;
+	/* else the past was no steady state */
+	return fabs(mean(j, k, half, by->of, r) / mean(j, half, all, by->of, r) - 1) > rise / 2 ? 0 : rise;
 }
 
 /* The newest rounds over the past's median, in which a few of them that are slow already do not count. */
