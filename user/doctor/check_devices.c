@@ -32,7 +32,8 @@ void check_kernel_log(struct check *c, const struct doctor_host *h)
 	}
 	c->status = CHECK_LIMITED;
 	snprintf(c->cause, sizeof(c->cause), "/dev/kmsg: %s: XIDs and hung tasks are not seen", strerror(errno));
-	snprintf(c->remedy, sizeof(c->remedy), "run as root, or with CAP_SYSLOG");
+	snprintf(c->remedy, sizeof(c->remedy), "%s",
+		 errno == ENOENT ? "give the container the host's /dev/kmsg" : "run as root, or with CAP_SYSLOG");
 }
 
 /* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159  ..." */
