@@ -213,17 +213,21 @@ static void rank_look(struct reader *r, struct rank_core *c)
 	free(text);
 }
 
-/* One byte; what it is does not matter. Who listens has the FIFO open. */
+/* One byte; what it is does not matter. Who listens has the FIFO open. The rank may have put somebody else's file in
+ * its place since: nothing is written to that. */
 static int rank_ask(const struct rank_core *c)
 {
 	char path[64];
+	struct stat st;
 	int fd, err = 0;
 
 	snprintf(path, sizeof(path), "/proc/%u/fd/%d", c->pid, c->pipe);
-	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (write(fd, "1", 1) != 1)
+	if (fstat(fd, &st) || !S_ISFIFO(st.st_mode))
+		err = -EPERM;
+	else if (write(fd, "1", 1) != 1)
 		err = -errno;
 	close(fd);
 	return err;
