@@ -15,7 +15,7 @@ changed=$(diff -rq "$sources" "$tree/$sources" | wc -l)
 ((changed == 2)) || fail "$changed files had to be touched"
 (cd "$tree" && ${CC:-gcc} -std=gnu11 -g -D_GNU_SOURCE -Wall -Wextra -Werror -I. -o "$dir/sim/simjob" \
 	"$sources"/job/*.c \
-	"$sources"/faults/*.c "$sources"/life/*.c -pthread -ldl -lm) ||
+	"$sources"/faults/*.c "$sources"/life/*.c "$sources"/libpython/*.c -pthread -ldl -lm) ||
 	fail "the job with one more fault does not build"
 
 simjob=$dir/sim/simjob

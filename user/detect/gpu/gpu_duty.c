@@ -22,16 +22,12 @@
 #define TOGETHER_NS 400000000ull /* samples of one round lie within that */
 #define BEFORE_MIN 8             /* rounds of the past, */
 #define BEFORE_NS 8000000000ull  /* over so long */
-#define NEWEST 3                 /* rounds, which all show it */
 #define NOW_NS 1500000000ull     /* the present, at least */
 #define TENSOR_LEAST 2.0         /* percent: below that no matrix work is going on */
 #define RISE_TENSOR 0.04         /* of the quotient: at least, and */
-#define SURE 6.0                 /* standard errors of the two means, by the quotient's own scatter in the past */
-#define RISE_SM 0.01             /* NCCL's kernels hide some of it: SM activity only has to say the same, */
-#define SURE_OF_SM 3.0           /* and is no second proof */
+#define RISE_SM 0.03
+#define SURE 6.0        /* standard errors of the two means, by the quotient's own scatter in the past */
 #define FALL_SHARE 0.25 /* the others' activity must have fallen by that share of the rise: the step rate did */
-#define WAIT_SHARE 0.6  /* or SM activity rose by less than that of it: kernels of NCCL are on theirs meanwhile */
-#define HIDDEN_MOST 0.3 /* of a greater rise something shows in the step rate */
 #define PAUSED 0.25     /* the others do less than that of their usual work: no training step goes on */
 
 struct round {
@@ -185,51 +181,25 @@ static double sm_quotient(const struct duty_job *j, const struct round *o, int r
 
 /* --- the verdict --- */
 
-struct measure {
-	double (*of)(const struct duty_job *, const struct round *, int);
-	double floor, sure;
-};
-
-static const struct measure by_tensor = { tensor_quotient, RISE_TENSOR, SURE };
-static const struct measure by_sm = { sm_quotient, RISE_SM, SURE_OF_SM };
-
 /* By how much the quotient of the newest `k` rounds is above the past beyond noise and floor; 0 not. */
-static double rise_over(const struct duty_job *j, int r, uint64_t k, const struct measure *by, double *ret_before)
+static double rise_over(const struct duty_job *j, int r, uint64_t k,
+			double (*of)(const struct duty_job *, const struct round *, int), double floor,
+			double *ret_before)
 {
 	uint64_t all = rounds_kept(j), half = k + (all - k) / 2;
-	double before = mean(j, k, all, by->of, r), now = mean(j, 0, k, by->of, r), rise = now / before - 1;
-	double noise = deviation(j, k, all, by->of, r) / before * sqrt(1.0 / k + 1.0 / (all - k));
-	double limit = fmax(by->floor, by->sure * noise);
+	double before = mean(j, k, all, of, r), now = mean(j, 0, k, of, r), rise = now / before - 1;
+	double noise = deviation(j, k, all, of, r) / before * sqrt(1.0 / k + 1.0 / (all - k));
+	double limit = fmax(floor, SURE * noise);
 
 	*ret_before = before;
 	if (!(rise > limit))
 		return 0;
-	for (uint64_t i = 0; i < NEWEST; i++) /* and it is so still, not by one round of the few */
-		if (by->of(j, round_at(j, i), r) / before - 1 < limit / 2)
+	for (uint64_t i = 0; i < 3; i++) /* and it is so still, not by one round of the few */
+		if (of(j, round_at(j, i), r) / before - 1 < limit / 2)
 			return 0;
-	/* else the past was no steady state */
-	return fabs(mean(j, k, half, by->of, r) / mean(j, half, all, by->of, r) - 1) > rise / 2 ? 0 : rise;
-}
-
-/* The newest rounds over the past's median, in which a few of them that are slow already do not count. */
-static double newest_rise(const struct duty_job *j, int r, uint64_t k)
-{
-	double past[ROUNDS];
-	uint64_t n = 0;
-
-	for (uint64_t i = k; i < rounds_kept(j); i++)
-		past[n++] = round_at(j, i)->tensor_quotient[r];
-	doubles_sort(past, n);
-	return mean(j, 0, NEWEST, tensor_quotient, r) / past[n / 2] - 1;
-}
-
-/* The others pay for it. Either steps take longer, and all do less in a second. Or a wait elsewhere became as much
- * shorter, as in a pipeline whose other replicas are no faster; then they wait in their collectives: SM activity
- * without tensor activity, which the slow one has less of. Work that no peer waits for raises both alike. */
-static bool others_wait(const struct excess *rise, double newest, double fall)
-{
-	return fall >= FALL_SHARE * rise->tensor ||
-	       (fall > -FALL_SHARE * rise->tensor && newest <= HIDDEN_MOST && rise->sm <= WAIT_SHARE * rise->tensor);
+	if (fabs(mean(j, k, half, of, r) / mean(j, half, all, of, r) - 1) > rise / 2) /* the past was no steady state */
+		return 0;
+	return rise;
 }
 
 /* Sets since_ns where it is, by the newest `k` rounds against the others. */
@@ -237,20 +207,17 @@ static void slow_since(struct duty_job *j, int r, uint64_t k)
 {
 	uint64_t all = rounds_kept(j);
 	struct slow *s = &j->slow[r];
-	struct excess rise;
-	double peers_before, peers_now;
+	double rise, peers_before, peers_now;
 
 	if (all < k + BEFORE_MIN || round_at(j, k)->ts_ns - round_at(j, all - 1)->ts_ns < BEFORE_NS ||
 	    round_at(j, 0)->ts_ns - round_at(j, k)->ts_ns < NOW_NS)
 		return;
-	rise.tensor = rise_over(j, r, k, &by_tensor, &s->past.tensor);
-	rise.sm = rise.tensor > 0 ? rise_over(j, r, k, &by_sm, &s->past.sm) : 0;
-	if (rise.sm <= 0)
+	rise = rise_over(j, r, k, tensor_quotient, RISE_TENSOR, &s->past.tensor);
+	if (rise <= 0 || rise_over(j, r, k, sm_quotient, RISE_SM, &s->past.sm) <= 0)
 		return;
 	peers_before = mean(j, k, all, peers_tensor, r);
 	peers_now = mean(j, 0, k, peers_tensor, r);
-	if (!others_wait(&rise, newest_rise(j, r, k), 1 - peers_now / peers_before) ||
-	    peers_now < PAUSED * peers_before)
+	if (1 - peers_now / peers_before < FALL_SHARE * rise || peers_now < PAUSED * peers_before)
 		return;
 	s->tensor_before = mean(j, k, all, tensor_of, r);
 	s->sm_before = mean(j, k, all, sm_of, r);
