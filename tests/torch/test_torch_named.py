@@ -39,7 +39,7 @@ def slow_phase():
     job.check(f, f"no rank is named with a phase: {j.findings} {j.stderr()}")
     job.check(f["ranks"] == [rank] and f["evidence"]["phase"] == phase, f"rank {rank}, {phase}: {f}")
     job.check(f["evidence"]["phase_percent"] >= 80, f"a phase that explains less: {f}")
-    job.check(f["evidence"]["phase_s"] >= 0.02, f"the phase takes 40 ms longer, less in windows from before: {f}")
+    job.check(f["evidence"]["phase_s"] >= 0.039, f"the phase takes 40 ms longer: {f}")
     print(f"rank {rank}, {phase}: {f['summary']}", flush=True)
 
 

@@ -175,6 +175,7 @@ static int cookie_put(const struct placing *p, const struct tracer_place *at, ui
 }
 
 #define ENTRIES_DEADLINE_MS 200
+#define PLACING_SLICE_NS 100000000ull /* as long as an answer holds */
 #define REFUSED_SAID_MAX 16 /* of a session */
 
 /* A target's pointer may lead anywhere in a file: only what begins a function is probed. Those that another process of
@@ -264,6 +265,18 @@ int places_attach(struct tracer_handle *h, const struct target_proc *proc, const
 	return placed;
 }
 
+/* A tracer places between the session's turns of attaching, whose time for questions is over. However many tables a
+ * target makes, they share one such time. */
+static void placing_slice(struct loader *l)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (now_ns < l->asked_ns + PLACING_SLICE_NS)
+		return;
+	l->asked_ns = now_ns;
+	attach_guard_slice(l->guard);
+}
+
 int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n,
 		 uint64_t *ret_since_ns)
 {
@@ -281,5 +294,6 @@ int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_pla
 		proc = target_set_refresh(h->loader->cfg.targets, tgid);
 	if (!proc) /* the scan may be late */
 		return loader_is_target(h->loader, tgid) ? -EAGAIN : -ESRCH;
+	placing_slice(h->loader);
 	return places_attach(h, proc, places, n, ret_since_ns);
 }

@@ -128,6 +128,7 @@ struct loader {
 	uint32_t n_libs, lib_next; /* lib_next: where the search for one to reuse begins */
 	struct hit_prices prices;  /* 0: not measured */
 	uint64_t slice_until_ns;   /* loader_slice_begin() */
+	uint64_t asked_ns;         /* who holds a lock was asked for tracer_place(), anew, the last time */
 	struct attached *attached;
 	struct proc_links *proc_links; /* the same by process */
 	struct shed *shed;
