@@ -176,7 +176,7 @@ static int cookie_put(const struct placing *p, const struct tracer_place *at, ui
 
 #define ENTRIES_DEADLINE_MS 200
 #define PLACING_SLICE_NS 100000000ull /* as long as an answer holds */
-#define REFUSED_SAID_MAX 16 /* of a session */
+#define REFUSED_SAID_MAX 16           /* of a session */
 
 /* A target's pointer may lead anywhere in a file: only what begins a function is probed. Those that another process of
  * the user led to before were checked then. 0, or -errno: not known yet. */
