@@ -22,6 +22,7 @@ struct pause_place {        /* where a rank pauses, as far as it was read by now
 struct habit {
 	const struct known_phase *phase;              /* what ended there before; NULL nothing. Valid in this tick */
 	uint64_t warning_after_ns, critical_after_ns; /* as in struct finding */
+	uint64_t moved_for_ns;                        /* from the pause's begin to its newest sign of life */
 };
 
 /* The place, as far as it is known now, of that thread of the process; 0 its main thread. */

@@ -39,9 +39,10 @@ struct hang {
 	struct gpu_stalls gpu_stalls; /* pauses of each job, where only counters are known */
 	struct uncounted uncounted;   /* the same of hosts, where counters do not say who waits */
 	struct wait_roots roots;      /* of this tick alone; kept here for its memory */
+	struct wait_roots soon;       /* private to roots_filter() */
 };
 
-static int roots_find(const struct model *m, struct wait_roots *roots)
+static int roots_find(const struct model *m, struct wait_roots *roots, struct wait_roots *soon)
 {
 	int err = 0;
 
@@ -49,7 +50,7 @@ static int roots_find(const struct model *m, struct wait_roots *roots)
 	if (wait_graph_needed(m))
 		err = wait_roots_find(m, roots);
 	stalled_op_filter_roots(m, roots);
-	return err ? err : roots_filter(m, roots);
+	return err ? err : roots_filter(m, roots, soon);
 }
 
 static int culprit_report_of(const struct model *m, const struct culprit *c, int n_roots, struct finding_list *found)
@@ -91,7 +92,7 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	if (!err)
 		err = uncounted_refresh(&h->uncounted, m, &h->suspects);
 	if (!err)
-		err = roots_find(m, &h->roots);
+		err = roots_find(m, &h->roots, &h->soon);
 	if (!err)
 		err = absent_report(m, &h->roots, found);
 	if (!err)
@@ -128,6 +129,7 @@ static void hang_release(void *state)
 	gpu_stalls_free(&h->gpu_stalls);
 	uncounted_free(&h->uncounted);
 	wait_roots_free(&h->roots);
+	wait_roots_free(&h->soon);
 }
 
 const struct detector detector_hang = {

@@ -20,12 +20,16 @@
 
 #define LOSS_WINDOW_NS 10000000000ull
 #define CONFIDENCE_MIN 0.5
-#define SAMPLES_APART_NS 1100000000ull
 #define UNSURE_WARNING_NS 10000000000ull /* who it is is not known: a long step looks like that, for a while */
 
 static double seconds(uint64_t ns)
 {
 	return ns * 1e-9;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
 }
 
 static void note_last_op(struct finding *f, const struct model *m, const struct proc *p)
@@ -272,6 +276,12 @@ static void add_ranks(struct finding *f, struct finding_list *found, const struc
 		finding_add_rank(f, proc_rank(c->proc), c->proc->key);
 }
 
+/* Standing still for that long; twice its limit where lags are usual, as far as is known by now. */
+static uint64_t unsure_warning_ns(const struct model *m, const struct culprit *c)
+{
+	return c->habit.moved_for_ns + later(UNSURE_WARNING_NS, 2 * comm_lag_limit_ns(m, c->pending.member->comm));
+}
+
 int culprit_report(const struct model *m, const struct culprit *c, struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
@@ -290,8 +300,8 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	f->warning_after_ns = c->habit.warning_after_ns;
 	if (f->confidence < CONFIDENCE_MIN) {
 		f->class = HANG_UNKNOWN;
-		if (f->warning_after_ns < UNSURE_WARNING_NS && m->hang_floor_ns >= SESSION_FLOOR_NS)
-			f->warning_after_ns = UNSURE_WARNING_NS;
+		if (m->hang_floor_ns >= SESSION_FLOOR_NS)
+			f->warning_after_ns = later(f->warning_after_ns, unsure_warning_ns(m, c));
 	}
 	f->critical_after_ns = c->habit.critical_after_ns;
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "detect/hang/classify.h"
 #include "detect/rank/places.h"
 #include "detect/rank/counters.h"
 
@@ -59,21 +60,41 @@ static bool may_wait_for_unseen(const struct proc *p)
 	return false;
 }
 
-static bool may_wait(const struct wait_roots *found, const struct places *waiters, const struct proc *p)
+static bool is_waiting(const struct places *waiters, const struct proc *p)
 {
-	return (found->n_roots > 1 || may_wait_for_unseen(p)) && proc_by_counters(p) &&
-	       places_alike(waiters, places_main_task(p), true);
+	return proc_by_counters(p) && places_alike(waiters, places_main_task(p), true);
 }
 
-int roots_filter(const struct model *m, struct wait_roots *found)
+/* It is past its limit by one sample, others will be by the next: that says nothing of which was late first. */
+static bool first_of_several(const struct model *m, const struct proc *p, struct wait_roots *soon)
+{
+	if (m->hang_floor_ns < SESSION_FLOOR_NS || wait_roots_soon(m, SAMPLES_APART_NS, soon))
+		return false;
+	return soon->n_roots > 1 || (soon->n_roots == 1 && soon->roots[0].proc != p);
+}
+
+/* What else it may be: a single root waits for no rank, as far as is seen. */
+static int waits_judge(const struct model *m, struct wait_roots *found, const struct places *waiters,
+		       struct wait_roots *soon)
+{
+	int n_waits = 0;
+
+	for (int i = 0; i < found->n_roots; i++) {
+		struct wait_root *r = &found->roots[i];
+
+		r->waits = is_waiting(waiters, r->proc) &&
+			   (found->n_roots > 1 || may_wait_for_unseen(r->proc) || first_of_several(m, r->proc, soon));
+		n_waits += r->waits;
+	}
+	return n_waits;
+}
+
+int roots_filter(const struct model *m, struct wait_roots *found, struct wait_roots *soon)
 {
 	struct places waiters;
-	int n_waits = 0, n = 0, err = found->n_roots ? waiters_find(m, found, &waiters) : 0;
+	int n = 0, err = found->n_roots ? waiters_find(m, found, &waiters) : 0;
+	int n_waits = err ? 0 : waits_judge(m, found, &waiters, soon);
 
-	for (int i = 0; i < found->n_roots && !err; i++) {
-		found->roots[i].waits = may_wait(found, &waiters, found->roots[i].proc);
-		n_waits += found->roots[i].waits;
-	}
 	for (int i = 0; i < found->n_roots && !err; i++) {
 		struct wait_root r = found->roots[i];
 
