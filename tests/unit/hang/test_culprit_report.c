@@ -223,6 +223,10 @@ static void what_was_lost_makes_it_unsure(void **state)
 	assert_int_equal(f.warning_after_ns, 10 * SEC);
 	odd.habit.warning_after_ns = 11 * SEC;
 	assert_int_equal(found()->warning_after_ns, 11 * SEC);
+	odd.pending.usual_ns = 6 * SEC;
+	assert_int_equal(found()->warning_after_ns, 12 * SEC);
+	odd.habit.moved_for_ns = 5 * SEC;
+	assert_int_equal(found()->warning_after_ns, 17 * SEC);
 	odd.habit.warning_after_ns = 0;
 	m.hang_floor_ns--; /* an autopsy */
 	assert_int_equal(found()->warning_after_ns, 0);

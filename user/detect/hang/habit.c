@@ -10,7 +10,6 @@
 
 #include "detect/phrase.h"
 #include "detect/rank/call_site.h"
-#include "detect/rank/counters.h"
 #include "detect/severity.h"
 
 #define PLACE_UNREAD_NS 10000000000ull /* by then the stack is there, or will not be */
@@ -95,12 +94,11 @@ static uint64_t critical_without_habit(bool moves, enum activity what, const str
 	return works_critical_ns(works_ns);
 }
 
-/* What moves is alive: how long it has not moved counts from its last sign of life, which may be the end of an upload,
- * or a micro-batch in another communicator (that its counters show). But it gets no longer than one that works all the while: signs of life may come for ever, of a health check. */
-static uint64_t moved_for_ns(struct pause_place *at, const struct model *m, const struct proc *p, bool moves,
-			     enum activity what, const struct pending *pend)
+/* What moves is alive: how long it has not moved counts from its last sign of life, which may be the end of an upload.
+ * But it gets no longer than one that works all the while: signs of life may come for ever, of a health check. */
+static uint64_t moved_for_ns(struct pause_place *at, const struct model *m, bool moves, enum activity what,
+			     const struct pending *pend)
 {
-	at->moved_ns = longer(at->moved_ns, proc_counters_still_ns(p));
 	if (what == ACTIVITY_BUSY || what == ACTIVITY_GPU || moves)
 		at->moved_ns = m->now_ns;
 	return at->moved_ns > pend->since_ns ? at->moved_ns - pend->since_ns : 0;
@@ -113,7 +111,7 @@ struct habit habit_of(const struct pauses *s, const struct model *m, const struc
 	bool moves = wait_moves(m, p, tid);
 
 	h.critical_after_ns = critical_without_habit(moves, what, pend, works_ns);
-	h.moved_for_ns = moved_for_ns(at, m, p, moves, what, pend);
+	h.moved_for_ns = moved_for_ns(at, m, moves, what, pend);
 	if (what == ACTIVITY_ASLEEP)
 		h.critical_after_ns = shorter(h.critical_after_ns + h.moved_for_ns,
 					      longer(h.critical_after_ns, works_critical_ns(works_ns)));

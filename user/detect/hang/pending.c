@@ -69,6 +69,7 @@ static bool coll_pending(const struct model *m, const struct member *mb, int spa
 				  .peer = -1,
 				  .seq = space == SEQ_COLL ? counters_pending_seq(mb) : mb->entered_seq[space],
 				  .limit_ns = member_limit_ns(m, mb) };
+	pend->usual_ns = pend->limit_ns;
 	if (!member_comparable(mb, space) || pend->seq >= mb->comm->highest_seq[space])
 		return false;
 	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
@@ -98,6 +99,7 @@ static bool p2p_pending(const struct model *m, const struct member *mb, const st
 				  .peer = o->rank,
 				  .seq = op ? op->seq : 0,
 				  .limit_ns = member_limit_ns(m, mb) };
+	pend->usual_ns = pend->limit_ns;
 	waiter_add(pend, op);
 	return pend->op != NULL;
 }

@@ -19,6 +19,7 @@ struct pending {                     /* entered by peers, not by this rank */
 	uint64_t seq;                /* init: comm_init_key() */
 	uint64_t since_ns;           /* the first peer that waits entered it */
 	uint64_t limit_ns;           /* a wait that long is past this communicator's usual lag */
+	uint64_t usual_ns;           /* the same as of now: lags learnt meanwhile do not lengthen limit_ns */
 	int n_waiting;
 	const struct op *op; /* as that peer called it; NULL: known by its counters alone, or an init */
 	unsigned int kinds;  /* counters alone: the kinds it may be, as bits; else 0 */

@@ -277,9 +277,9 @@ static void add_ranks(struct finding *f, struct finding_list *found, const struc
 }
 
 /* Standing still for that long; twice its limit where lags are usual, as far as is known by now. */
-static uint64_t unsure_warning_ns(const struct model *m, const struct culprit *c)
+static uint64_t unsure_warning_ns(const struct culprit *c)
 {
-	return c->habit.moved_for_ns + later(UNSURE_WARNING_NS, 2 * comm_lag_limit_ns(m, c->pending.member->comm));
+	return c->habit.moved_for_ns + later(UNSURE_WARNING_NS, 2 * c->pending.usual_ns);
 }
 
 int culprit_report(const struct model *m, const struct culprit *c, struct finding_list *found)
@@ -301,7 +301,7 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	if (f->confidence < CONFIDENCE_MIN) {
 		f->class = HANG_UNKNOWN;
 		if (m->hang_floor_ns >= SESSION_FLOOR_NS)
-			f->warning_after_ns = later(f->warning_after_ns, unsure_warning_ns(m, c));
+			f->warning_after_ns = later(f->warning_after_ns, unsure_warning_ns(c));
 	}
 	f->critical_after_ns = c->habit.critical_after_ns;
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;

@@ -247,10 +247,11 @@ static uint64_t stood_since(const struct proc *const *ranks, int n)
 {
 	uint64_t since = 0, one;
 
-	for (int i = 0; i < n; i++) {
-		one = proc_counters_still_ns(ranks[i]);
-		since = one > since ? one : since;
-	}
+	for (int i = 0; i < n; i++)
+		for (const struct member *mb = ranks[i]->members; mb; mb = mb->next_in_proc) {
+			one = counters_still_ns(mb);
+			since = one > since ? one : since;
+		}
 	return since;
 }
 

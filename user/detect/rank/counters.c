@@ -18,17 +18,6 @@ uint64_t counters_still_ns(const struct member *mb)
 	return s->seen_ns > s->since_ns ? s->since_ns : 0;
 }
 
-uint64_t proc_counters_still_ns(const struct proc *p)
-{
-	uint64_t since = 0, one;
-
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
-		one = counters_still_ns(mb);
-		since = one > since ? one : since;
-	}
-	return since;
-}
-
 /* It was last read before its peers did not move: it may have entered more since, and it cannot be read any more. */
 static bool read_too_early(const struct member *mb, uint64_t peer_since_ns)
 {

@@ -17,8 +17,6 @@ bool proc_by_counters(const struct proc *p); /* so is some member of it */
 /* Since when the member stays in what it entered: the first sample that showed these counters, if a later one did so
  * too; 0: its counters moved, or its calls are seen. */
 uint64_t counters_still_ns(const struct member *mb);
-/* Since when all its counters stand, where calls are not seen: the newest such sample; 0: none of them does. */
-uint64_t proc_counters_still_ns(const struct proc *p);
 /* The collective that is pending: the one after those counted. Of a member that died, or cannot be read, since before
  * its peers did not move: the one that the last of these waits in, as it may have entered all before that. */
 uint64_t counters_pending_seq(const struct member *mb);
