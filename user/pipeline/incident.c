@@ -163,13 +163,34 @@ static bool same_ranks(const struct finding *a, const struct finding *b)
 	       !memcmp(a->nodes, b->nodes, a->n_ranks * sizeof(a->nodes[0]));
 }
 
+static bool has_rank(const struct finding *f, const struct finding *of, int i)
+{
+	for (int k = 0; k < f->n_ranks; k++)
+		if (f->ranks[k] == of->ranks[i] && finding_proc(f, k) == finding_proc(of, i))
+			return true;
+	return false;
+}
+
+/* A guess at several ranks, and at more, fewer or one of them. */
+static bool same_guess(const struct finding *a, const struct finding *b)
+{
+	const struct finding *more = a->n_ranks_all > b->n_ranks_all ? a : b, *less = more == a ? b : a;
+
+	if (more->class != HANG_UNKNOWN || !finding_evidence(more, EVIDENCE_ONE_OF) || !less->n_ranks)
+		return false;
+	for (int i = 0; i < less->n_ranks; i++)
+		if (!has_rank(more, less, i))
+			return false;
+	return true;
+}
+
 /* A hang of the same ranks that began while another one, gone at this tick, still held is that one: they were in the
  * middle of an operation, and now a peer waits in the next. */
 static struct entry *entry_before(struct incidents *s, const struct finding *f)
 {
 	for (struct entry *e = f->kind == FINDING_HANG ? s->entries : NULL; e; e = e->next)
-		if (e->open && e->missed > 0 && e->now.f.kind == FINDING_HANG && same_ranks(&e->now.f, f) &&
-		    f->since_ns <= e->held_ns)
+		if (e->open && e->missed > 0 && e->now.f.kind == FINDING_HANG && f->since_ns <= e->held_ns &&
+		    (same_ranks(&e->now.f, f) || same_guess(&e->now.f, f)))
 			return e;
 	return NULL;
 }

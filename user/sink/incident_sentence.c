@@ -99,6 +99,12 @@ static bool one_only(const struct finding *f)
 	return f->n_ranks_all <= 1 && f->n_ranks <= 1;
 }
 
+/* Which of them it is is not known. */
+static bool one_of(const struct finding *f)
+{
+	return !one_only(f) && finding_evidence(f, EVIDENCE_ONE_OF) && finding_number(f, EVIDENCE_ONE_OF) > 1;
+}
+
 static double number_of(const struct finding *f, enum evidence_id id, double unknown)
 {
 	return finding_evidence(f, id) ? finding_number(f, id) : unknown;
@@ -221,7 +227,7 @@ static const char *hang_verb(const struct finding *f)
 		return "died inside";
 	if (f->class == HANG_STOPPED && is_inside(f))
 		return one_only(f) ? "is stopped inside" : "are stopped inside";
-	return one_only(f) ? v->one : v->several;
+	return one_only(f) || one_of(f) ? v->one : v->several;
 }
 
 static void hang_add(struct text *t, const struct finding *f)
@@ -232,6 +238,7 @@ static void hang_add(struct text *t, const struct finding *f)
 		hang_of_none(t, f);
 		return;
 	}
+	text_add(t, one_of(f) ? "one of " : "");
 	text_ranks(t, f);
 	if (f->class == HANG_DEADLOCK) {
 		text_add(t, " wait for each other (deadlock): they call operations in different orders");
@@ -345,11 +352,10 @@ static void phase_in_add(struct text *t, const char *phase)
 
 static void straggler_add(struct text *t, const struct finding *f)
 {
-	bool one = one_only(f), one_of = !one && number_of(f, EVIDENCE_ONE_OF, 0) > 1;
+	bool one = one_only(f) || one_of(f);
 
-	text_add(t, one_of ? "one of " : "");
+	text_add(t, one_of(f) ? "one of " : "");
 	text_ranks(t, f);
-	one |= one_of;
 	if (finding_evidence(f, EVIDENCE_GAP_S) && finding_evidence(f, EVIDENCE_STEP_S)) {
 		text_add(t, " %s peers wait ", one ? "makes its" : "make their");
 		text_time_of_step(t, finding_number(f, EVIDENCE_GAP_S));

@@ -148,12 +148,13 @@ static void roots_that_cannot_be_distinguished(void **state)
 {
 	(void)state;
 	two_groups();
-	assert_int_equal(list.n, 2);
-	for (size_t i = 0; i < list.n; i++) {
-		assert_int_equal(list.items[i].class, HANG_UNKNOWN);
-		assert_true(list.items[i].confidence < 0.5);
-		assert_int_equal(list.items[i].severity, SEVERITY_WARNING);
-	}
+	assert_int_equal(only()->class, HANG_UNKNOWN);
+	assert_true(only()->confidence < 0.5);
+	assert_int_equal(only()->severity, SEVERITY_WARNING);
+	assert_int_equal(only()->n_ranks, 2);
+	assert_int_equal(only()->ranks[0], 1);
+	assert_int_equal(only()->ranks[1], 3);
+	assert_true(finding_number(only(), EVIDENCE_ONE_OF) == 2);
 }
 
 /* A session does not warn of what it cannot name, for as long as a step may take. */

@@ -314,6 +314,15 @@ static void test_sentences(void **state)
 	assert_sentence_is(&f,
 			   "ranks 0 and 2 sleep outside of NCCL while all others wait inside: which one they wait for "
 			   "is not known");
+	f = bare(FINDING_HANG, HANG_UNKNOWN, CAUSE_ASLEEP, 0);
+	f.has_op = true;
+	f.op = OP_ALLREDUCE;
+	f.seq = 71;
+	finding_add_rank(&f, 5, proc_key(0, 105));
+	assert_sentence_is(&f, "ranks 3 and 5 seem to block AllReduce #71: its main thread sleeps outside of NCCL");
+	finding_note(&f, EVIDENCE_ONE_OF, 2);
+	assert_sentence_is(&f,
+			   "one of ranks 3 and 5 seems to block AllReduce #71: its main thread sleeps outside of NCCL");
 	f = bare(FINDING_D_STATE, HANG_NONE, CAUSE_D_STATE, 0);
 	finding_note(&f, EVIDENCE_CHILD_PID, 77);
 	finding_note_text(&f, EVIDENCE_CHILD_NAME, "pt_data_worker");

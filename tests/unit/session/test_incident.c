@@ -243,6 +243,33 @@ static void test_a_hang_goes_on_under_another_key(void **state)
 	}
 }
 
+/* One rank that does not come, then any of two, of three, then another of these, then one that was none of them. */
+static void test_a_guess_is_one_hang(void **state)
+{
+	static const int ranks[][4] = { { 3 }, { 3, 5 }, { 2, 3, 5 }, { 2 }, { 6 } }; /* 0: no more of them */
+	struct incidents *s = incidents_new();
+	struct finding_list list = { 0 };
+	struct model *m = model_new();
+
+	(void)state;
+	for (uint64_t t = 0; t < 5; t++) {
+		list.n = 0;
+		put(&list, FINDING_HANG, 10 + t, 0, JOB_T0, ranks[t][0]);
+		for (int i = 1; i < 4 && ranks[t][i]; i++)
+			finding_add_rank(&list.items[0], ranks[t][i], job_pid(ranks[t][i]));
+		list.items[0].class = list.items[0].n_ranks > 1 ? HANG_UNKNOWN : HANG_MISSING_ENTER;
+		if (list.items[0].n_ranks > 1)
+			finding_note(&list.items[0], EVIDENCE_ONE_OF, list.items[0].n_ranks);
+		for (int k = 0; k < 2; k++)
+			tick(s, m, &list, JOB_T0 + (t + 1) * SEC + k * MSEC);
+		assert_int_equal(incidents_opened(s), t < 4 ? 1 : 2);
+		assert_int_equal(open_of(s, 10 + t)->f.n_ranks, list.items[0].n_ranks);
+	}
+	incidents_free(s);
+	finding_list_free(&list);
+	model_free(m);
+}
+
 static const char *id_of(const char *host, uint64_t start_ns, uint64_t realtime_ns, uint64_t resumed_ns, bool merged)
 {
 	struct model m = { .host = host,
@@ -290,6 +317,7 @@ int main(void)
 		cmocka_unit_test(test_the_first_that_is_seen_is_the_root),
 		cmocka_unit_test(test_a_root_learns_of_a_graver_cause),
 		cmocka_unit_test(test_a_hang_goes_on_under_another_key),
+		cmocka_unit_test(test_a_guess_is_one_hang),
 		cmocka_unit_test(test_ids),
 		cmocka_unit_test(test_what_the_culprit_does_is_an_update),
 	};

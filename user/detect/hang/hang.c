@@ -64,6 +64,7 @@ static int culprit_report_of(const struct model *m, const struct culprit *c, int
 
 static int roots_report(struct hang *h, const struct model *m, struct finding_list *found)
 {
+	size_t first = found->n;
 	struct culprit c;
 	int err = 0;
 
@@ -77,6 +78,7 @@ static int roots_report(struct hang *h, const struct model *m, struct finding_li
 		else if (s && suspect_classify(&h->suspects, s, m, r, found, &c))
 			err = culprit_report_of(m, &c, h->roots.n_roots, found);
 	}
+	guesses_report(m, found, first);
 	return err;
 }
 

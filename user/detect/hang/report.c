@@ -334,6 +334,73 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	return 0;
 }
 
+/* --- ranks that cannot be distinguished --- */
+
+/* The job of the one rank that this finding guesses at; NULL: it is no such guess. */
+static const struct job_id *guess_job(const struct finding *f, const struct model *m)
+{
+	const struct proc *p = f->n_ranks_all == 1 ? model_proc(m, finding_proc(f, 0)) : NULL;
+	bool is_guess = f->kind == FINDING_HANG && f->class == HANG_UNKNOWN && f->cause == CAUSE_ASLEEP;
+
+	return is_guess && !f->caused_by_key && p && !p->shared ? p->job : NULL;
+}
+
+/* The first of them to be warned of, or to be critical, decides for all. */
+static void guess_add(struct finding *all, const struct finding *f)
+{
+	uint64_t later_ns = f->since_ns - all->since_ns;
+
+	finding_add_rank(all, f->ranks[0], finding_proc(f, 0));
+	if (later_ns + f->warning_after_ns < all->warning_after_ns)
+		all->warning_after_ns = later_ns + f->warning_after_ns;
+	if (later_ns + f->critical_after_ns < all->critical_after_ns)
+		all->critical_after_ns = later_ns + f->critical_after_ns;
+}
+
+/* That of the ranks whose peers have waited longest, about nobody yet. */
+static struct finding guess_of_job(const struct finding_list *found, size_t first, const struct job_id *job,
+				   const struct model *m)
+{
+	struct finding all = found->items[first];
+
+	for (size_t i = first + 1; i < found->n; i++)
+		if (guess_job(&found->items[i], m) == job && found->items[i].since_ns < all.since_ns)
+			all = found->items[i];
+	all.n_ranks = all.n_ranks_all = 0;
+	all.subject = subject_job(job->name, job->nth, job->shown);
+	finding_identify(&all, "guess", 0, 0);
+	return all;
+}
+
+static void guesses_join(struct finding_list *found, size_t first, const struct job_id *job, const struct model *m)
+{
+	struct finding all = guess_of_job(found, first, job, m);
+	size_t n = first + 1;
+
+	guess_add(&all, &found->items[first]);
+	for (size_t i = first + 1; i < found->n; i++) {
+		if (guess_job(&found->items[i], m) == job)
+			guess_add(&all, &found->items[i]);
+		else
+			found->items[n++] = found->items[i];
+	}
+	if (all.n_ranks_all > 1) {
+		finding_note(&all, EVIDENCE_ONE_OF, all.n_ranks_all);
+		found->items[first] = all;
+	}
+	found->n = n;
+}
+
+void guesses_report(const struct model *m, struct finding_list *found, size_t first)
+{
+	for (; first < found->n; first++) {
+		const struct job_id *job = guess_job(&found->items[first], m);
+
+		if (job)
+			guesses_join(found, first, job, m);
+	}
+}
+
 void comm_waiting_note(struct finding *f, struct finding_list *found, const struct comm *c)
 {
 	char ranks[256] = "";

@@ -10,6 +10,9 @@
 #include "detect/hang/classify.h"
 
 int culprit_report(const struct model *m, const struct culprit *c, struct finding_list *found); /* 0 or -ENOMEM */
+/* From the finding number `first` on: several ranks of a job that each may be the one are one finding, that of the rank
+ * whose peers have waited longest. */
+void guesses_report(const struct model *m, struct finding_list *found, size_t first);
 /* Subject and key of what a rank has pending: the same for every class, so that what began as a sleeper and then died
  * is one finding. The kind comes first. `what`: SEQ_*, or a number past these for one side of one pair's transfers. */
 void pending_identify(struct finding *f, const struct proc *p, const struct comm *c, uint64_t what, uint64_t seq);
