@@ -262,6 +262,22 @@ static void assert_sentence_is(const struct finding *f, const char *expected)
 	free(text);
 }
 
+/* Which of several it is is not known: then it is one of them. */
+static void test_a_guess(void **state)
+{
+	struct finding f = bare(FINDING_HANG, HANG_UNKNOWN, CAUSE_ASLEEP, 0);
+
+	(void)state;
+	f.has_op = true;
+	f.op = OP_ALLREDUCE;
+	f.seq = 71;
+	finding_add_rank(&f, 5, proc_key(0, 105));
+	assert_sentence_is(&f, "ranks 3 and 5 seem to block AllReduce #71: its main thread sleeps outside of NCCL");
+	finding_note(&f, EVIDENCE_ONE_OF, 2);
+	assert_sentence_is(&f,
+			   "one of ranks 3 and 5 seems to block AllReduce #71: its main thread sleeps outside of NCCL");
+}
+
 static void test_sentences(void **state)
 {
 	struct finding f = bare(FINDING_MISMATCH, HANG_NONE, CAUSE_COUNT, 0);
@@ -314,15 +330,6 @@ static void test_sentences(void **state)
 	assert_sentence_is(&f,
 			   "ranks 0 and 2 sleep outside of NCCL while all others wait inside: which one they wait for "
 			   "is not known");
-	f = bare(FINDING_HANG, HANG_UNKNOWN, CAUSE_ASLEEP, 0);
-	f.has_op = true;
-	f.op = OP_ALLREDUCE;
-	f.seq = 71;
-	finding_add_rank(&f, 5, proc_key(0, 105));
-	assert_sentence_is(&f, "ranks 3 and 5 seem to block AllReduce #71: its main thread sleeps outside of NCCL");
-	finding_note(&f, EVIDENCE_ONE_OF, 2);
-	assert_sentence_is(&f,
-			   "one of ranks 3 and 5 seems to block AllReduce #71: its main thread sleeps outside of NCCL");
 	f = bare(FINDING_D_STATE, HANG_NONE, CAUSE_D_STATE, 0);
 	finding_note(&f, EVIDENCE_CHILD_PID, 77);
 	finding_note_text(&f, EVIDENCE_CHILD_NAME, "pt_data_worker");
@@ -342,6 +349,7 @@ int main(void)
 		cmocka_unit_test(test_finding_of_a_rank),
 		cmocka_unit_test(test_every_kind_in_words),
 		cmocka_unit_test(test_remedies),
+		cmocka_unit_test(test_a_guess),
 		cmocka_unit_test(test_sentences),
 	};
 
