@@ -69,7 +69,6 @@ static bool coll_pending(const struct model *m, const struct member *mb, int spa
 				  .peer = -1,
 				  .seq = space == SEQ_COLL ? counters_pending_seq(mb) : mb->entered_seq[space],
 				  .limit_ns = member_limit_ns(m, mb) };
-	pend->usual_ns = pend->limit_ns;
 	if (!member_comparable(mb, space) || pend->seq >= mb->comm->highest_seq[space])
 		return false;
 	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
@@ -99,7 +98,6 @@ static bool p2p_pending(const struct model *m, const struct member *mb, const st
 				  .peer = o->rank,
 				  .seq = op ? op->seq : 0,
 				  .limit_ns = member_limit_ns(m, mb) };
-	pend->usual_ns = pend->limit_ns;
 	waiter_add(pend, op);
 	return pend->op != NULL;
 }
@@ -142,7 +140,6 @@ static void member_pending_each(const struct model *m, const struct member *mb, 
 				each(arg, &pend);
 }
 
-/* Calls `each` for everything the rank has pending. */
 static void rank_pending_each(const struct model *m, const struct proc *p, pending_each *each, void *arg)
 {
 	struct pending pend;
@@ -184,6 +181,7 @@ bool rank_still_pending(const struct model *m, const struct proc *p, struct pend
 		return init_still_pending(m, p, pend);
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
 		if (mb == pend->member && pending_now(m, mb, pend, &now) && now.seq == pend->seq) {
+			now.usual_ns = now.limit_ns;
 			now.limit_ns = now.limit_ns < pend->limit_ns ? now.limit_ns : pend->limit_ns;
 			*pend = now;
 			return true;
