@@ -276,7 +276,7 @@ static void add_ranks(struct finding *f, struct finding_list *found, const struc
 		finding_add_rank(f, proc_rank(c->proc), c->proc->key);
 }
 
-/* Standing still for that long; twice its limit where lags are usual, as far as is known by now. */
+/* For that long it has not moved; twice its limit where lags are usual, as far as is known by now. */
 static uint64_t unsure_warning_ns(const struct culprit *c)
 {
 	return c->habit.moved_for_ns + later(UNSURE_WARNING_NS, 2 * c->pending.usual_ns);
@@ -357,7 +357,7 @@ static void guess_add(struct finding *all, const struct finding *f)
 		all->critical_after_ns = later_ns + f->critical_after_ns;
 }
 
-/* That of the ranks whose peers have waited longest, about nobody yet. */
+/* That of the rank whose peers have waited longest, its ranks still to be added. */
 static struct finding guess_of_job(const struct finding_list *found, size_t first, const struct job_id *job,
 				   const struct model *m)
 {

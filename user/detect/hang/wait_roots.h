@@ -62,9 +62,9 @@ int cycle_comm_add(uint64_t *comms, int n, uint64_t comm);
 /* roots_filter.c */
 /* Send and Recv are in no counter: a rank that waits in one looks like a root. Of several roots those go whose main
  * thread sits where that of a waiting rank sits, if others remain; else any may be the root, and their confidence
- * drops. So it does for a single one that shares a communicator with ranks that are not seen: it may wait for those; and
- * for one that is merely the first of several within the time that samples are apart. `soon`: zeroed at first, for its
- * memory. 0 or -ENOMEM. */
+ * drops. So it does for a single one that shares a communicator with ranks that are not seen: it may wait for those;
+ * and for one that is merely the first of several within the time that samples are apart. `soon`: zeroed at first, for
+ * its memory. 0 or -ENOMEM. */
 int roots_filter(const struct model *m, struct wait_roots *found, struct wait_roots *soon);
 
 #endif
