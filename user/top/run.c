@@ -42,7 +42,7 @@ static void signals_take(void)
 
 /* --- messages --- */
 
-static void say(struct top_run *r, const char *text)
+static void message_set(struct top_run *r, const char *text)
 {
 	size_t len = strcspn(text, "\n");
 
@@ -52,8 +52,14 @@ static void say(struct top_run *r, const char *text)
 	r->message_ns = clock_monotonic_ns();
 }
 
-/* Its newest line that begins something: what is indented belongs to that. What the session answers to the user stays
- * for a while: findings and tiers that come then would hide it at once. */
+/* What became of a key stays for a while: findings and tiers that come then would hide it at once. */
+static void say(struct top_run *r, const char *text)
+{
+	message_set(r, text);
+	r->answered_ns = r->message_ns;
+}
+
+/* Its newest line that begins something: what is indented belongs to that. */
 static void newest_say(struct top_run *r, const char *text, size_t len)
 {
 	static const char own[] = "ranktrace: ";
@@ -67,10 +73,9 @@ static void newest_say(struct top_run *r, const char *text, size_t len)
 	}
 	if (answer) {
 		r->asked = false;
-		r->answered_ns = clock_monotonic_ns();
 		say(r, answer + sizeof(own) - 1);
 	} else if (found && clock_monotonic_ns() - r->answered_ns > ANSWER_NS) {
-		say(r, strncmp(found, own, sizeof(own) - 1) ? found : found + sizeof(own) - 1);
+		message_set(r, strncmp(found, own, sizeof(own) - 1) ? found : found + sizeof(own) - 1);
 	}
 }
 
