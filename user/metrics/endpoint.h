@@ -8,11 +8,13 @@
 
 #include "metrics/page.h"
 #include "metrics/server.h"
+#include "metrics/web/web_watch.h"
 
 struct metrics_endpoint { /* zeroed at first */
 	struct page page;
 	struct share *share;
 	struct server server;
+	struct web_watch web; /* of the configuration file; empty without one */
 	uint64_t published_ns;
 	bool ended; /* the server, which was said */
 };
@@ -24,7 +26,8 @@ int metrics_endpoint_open(struct metrics_endpoint *e, const char *address, const
 void metrics_endpoint_close(struct metrics_endpoint *e);
 /* A page is due; `now_ns`: CLOCK_MONOTONIC. */
 bool metrics_endpoint_due(const struct metrics_endpoint *e, uint64_t now_ns);
-/* The page to write, empty; then it is published. Says once that the server has ended. */
+/* The page to write, empty; then it is published. Says once that the server has ended. A web configuration, certificate
+ * or key that was written anew goes to the server, which is said, too. */
 struct page *metrics_endpoint_page(struct metrics_endpoint *e, uint64_t now_ns);
 void metrics_endpoint_publish(struct metrics_endpoint *e);
 

@@ -4,12 +4,15 @@
  */
 #include "metrics/format.h"
 
-#include <stdbool.h>
+#include <libdeflate.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define HEAD_MAX 768 /* of a metric: HELP, TYPE, UNIT */
+/* Measured of 8 ranks: 19 KB become 2.8 KB in 0.06 ms; level 6 takes 0.15 ms for 2.5 KB. */
+#define GZIP_LEVEL 1
 
 static const char *const types[] = { "counter", "gauge", "info", "histogram" }; /* by enum metric_type */
 
@@ -22,6 +25,54 @@ const char *format_content_type(enum metrics_format f)
 enum metrics_format format_wanted(const char *accept)
 {
 	return accept && strstr(accept, "application/openmetrics-text") ? FORMAT_OPENMETRICS : FORMAT_TEXT;
+}
+
+/* One of the list: "gzip", "br;q=0.5". Its length, without what follows the name. */
+static size_t coding_len(const char *item)
+{
+	return strcspn(item, " \t;,");
+}
+
+static bool coding_is(const char *item, const char *name)
+{
+	return coding_len(item) == strlen(name) && !strncasecmp(item, name, strlen(name));
+}
+
+/* A weight of 0 refuses it. */
+static bool coding_taken(const char *item)
+{
+	const char *q = item + coding_len(item);
+
+	q += strspn(q, " \t;");
+	return strncasecmp(q, "q=", 2) || strtod(q + 2, NULL) > 0;
+}
+
+bool format_takes_gzip(const char *accept_encoding)
+{
+	bool any = false;
+
+	for (const char *at = accept_encoding; at && *at; at += strcspn(at, ",")) {
+		at += strspn(at, ", \t");
+		if (coding_is(at, "gzip") || coding_is(at, "x-gzip"))
+			return coding_taken(at);
+		if (coding_is(at, "*"))
+			any = coding_taken(at);
+	}
+	return any;
+}
+
+char *format_gzip(const char *text, size_t len, size_t *ret_len)
+{
+	struct libdeflate_compressor *c = libdeflate_alloc_compressor(GZIP_LEVEL);
+	size_t most = c ? libdeflate_gzip_compress_bound(c, len) : 0;
+	char *packed = c ? malloc(most) : NULL;
+
+	*ret_len = packed ? libdeflate_gzip_compress(c, text, len, packed, most) : 0;
+	libdeflate_free_compressor(c);
+	if (*ret_len)
+		return packed;
+	free(packed);
+	return NULL;
 }
 
 /* OpenMetrics knows a family by its name without what its samples end with. */

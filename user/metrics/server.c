@@ -13,13 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "metrics/share.h"
-#include "metrics/web_config.h"
+#include "metrics/web/web_config.h"
 
 #define BACKLOG 1024
 #define START_MS 10000
@@ -87,7 +88,7 @@ static bool is_loopback(const struct sockaddr_storage *at)
 }
 
 /* As bound: port 0 became one that was free. */
-static void url_set(struct server *s, int fd, bool tls)
+static void bound_set(struct server *s, int fd)
 {
 	struct sockaddr_storage at;
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&at;
@@ -97,13 +98,14 @@ static void url_set(struct server *s, int fd, bool tls)
 
 	if (getsockname(fd, (struct sockaddr *)&at, &len))
 		return;
+	s->open = !is_loopback(&at);
 	if (at.ss_family == AF_INET)
 		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
 	else
 		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
 	snprintf(s->url, sizeof(s->url),
-		 at.ss_family == AF_INET ? "http%s://%s:%u/metrics" : "http%s://[%s]:%u/metrics", tls ? "s" : "", host,
-		 ntohs(at.ss_family == AF_INET ? v4->sin_port : v6->sin6_port));
+		 at.ss_family == AF_INET ? "http%s://%s:%u/metrics" : "http%s://[%s]:%u/metrics", s->tls ? "s" : "",
+		 host, ntohs(at.ss_family == AF_INET ? v4->sin_port : v6->sin6_port));
 }
 
 static int listen_on(const char *address, int *ret, char *error, size_t size)
@@ -130,19 +132,19 @@ static int listen_on(const char *address, int *ret, char *error, size_t size)
 }
 
 /* Of the collector it keeps nothing: not even its standard output, whose reader would wait for its end. */
-__attribute__((noreturn)) static void child_run(const int *files, pid_t parent, const struct web_config *web)
+__attribute__((noreturn)) static void child_run(const int *files, pid_t parent, struct web_config *web)
 {
-	int copies[3];
+	int copies[SERVER_FILES];
 
-	for (int i = 0; i < 3; i++) { /* each may be one of the first three itself */
-		copies[i] = fcntl(files[i], F_DUPFD_CLOEXEC, 3);
+	for (int i = 0; i < SERVER_FILES; i++) { /* each may be one of the first itself */
+		copies[i] = fcntl(files[i], F_DUPFD_CLOEXEC, SERVER_FILES);
 		if (copies[i] < 0)
 			_exit(1);
 	}
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < SERVER_FILES; i++)
 		if (dup2(copies[i], i) < 0)
 			_exit(1);
-	if (syscall(SYS_close_range, 3, ~0u, 0)) /* Linux 5.9 */
+	if (syscall(SYS_close_range, SERVER_FILES, ~0u, 0)) /* Linux 5.9 */
 		_exit(1);
 	server_main(parent, web);
 }
@@ -160,6 +162,9 @@ static const char *status_text(uint8_t status)
 	case SERVER_BAD_PAIR:
 		return "--metrics-config: cert_file and key_file are no pair that GnuTLS takes; 'openssl x509 -noout "
 		       "-pubkey -in CERT' and 'openssl pkey -pubout -in KEY' must print the same";
+	case SERVER_BAD_CLIENT_CA:
+		return "--metrics-config: GnuTLS finds no certificate in client_ca_file; 'openssl x509 -noout -text "
+		       "-in FILE' must print it";
 	}
 	return "--metrics: the server did not start; it takes a kernel with seccomp filters";
 }
@@ -170,52 +175,71 @@ static int status_wait(int fd, char *error, size_t size)
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint8_t status = SERVER_FAILED;
 
-	if (poll(&p, 1, START_MS) == 1 && read(fd, &status, 1) != 1)
+	if (poll(&p, 1, START_MS) == 1 && recv(fd, &status, 1, MSG_DONTWAIT) != 1)
 		status = SERVER_FAILED;
 	if (status != SERVER_READY)
 		snprintf(error, size, "%s", status_text(status));
 	return status == SERVER_READY ? 0 : -ENOTSUP;
 }
 
-static int child_start(struct server *s, int listen_fd, int page_fd, const struct web_config *web, char *error,
-		       size_t size)
+static int channel_open(struct server *s, int *ret_theirs)
 {
-	int status[2], err = pipe2(status, O_CLOEXEC) ? -errno : 0, files[] = { listen_fd, page_fd, status[1] };
-	pid_t parent = getpid();
+	int ends[2];
+
+	s->web_fd = memfd_create("ranktrace-web", MFD_CLOEXEC);
+	if (s->web_fd < 0)
+		return -errno;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
+		close(s->web_fd);
+		return -errno;
+	}
+	s->channel = ends[0];
+	*ret_theirs = ends[1];
+	return 0;
+}
+
+static void channel_close(struct server *s)
+{
+	close(s->channel);
+	close(s->web_fd);
+}
+
+static int child_start(struct server *s, int listen_fd, int page_fd, struct web_config *web, char *error, size_t size)
+{
+	int theirs = -1, err = channel_open(s, &theirs);
+	pid_t parent = getpid(), pid;
 
 	if (err)
 		return err;
-	s->pid = fork();
-	if (!s->pid)
-		child_run(files, parent, web);
-	err = s->pid < 0 ? -errno : 0;
-	s->pid = s->pid < 0 ? 0 : s->pid;
-	close(status[1]);
-	if (!err)
-		err = status_wait(status[0], error, size);
-	close(status[0]);
-	return err;
+	pid = fork();
+	if (!pid)
+		child_run((int[SERVER_FILES]){ listen_fd, page_fd, theirs, s->web_fd }, parent, web);
+	err = pid < 0 ? -errno : 0;
+	close(theirs);
+	if (err) {
+		channel_close(s);
+		return err;
+	}
+	s->pid = pid;
+	return status_wait(s->channel, error, size);
 }
 
-/* Once, at the start. */
-static void open_door_say(const char *address, const struct web_config *web)
+/* At the start, and with each new configuration. */
+static void open_door_say(const struct server *s, const struct web_config *web)
 {
-	struct sockaddr_storage at;
-	socklen_t len;
-	char unused[1];
-	bool tls = web->cert.path, asks = web->n_users;
+	bool tls = web->pems[WEB_CERT].path, asks = web->n_users || web->clients == WEB_CLIENTS_KNOWN;
 
-	if ((tls && asks) || server_address(address, &at, &len, unused, 0) || is_loopback(&at))
+	if ((tls && asks) || !s->open)
 		return;
-	log_warn("--metrics %s: %s; have a --metrics-config with tls_server_config and basic_auth_users "
+	log_warn("%s: %s; have a --metrics-config with tls_server_config and basic_auth_users "
 		 "(docs/operate.md), or listen on 127.0.0.1",
-		 address,
+		 s->url,
 		 asks  ? "without TLS the passwords cross the network readable"
 		 : tls ? "all who reach this address may read the metrics"
 		       : "all who reach this address may read the metrics, also on their way");
 }
 
-int server_start(struct server *s, const char *address, const struct web_config *web, struct share **ret, char *error,
+int server_start(struct server *s, const char *address, struct web_config *web, struct share **ret, char *error,
 		 size_t size)
 {
 	int listen_fd = -1, page_fd = -1, err = listen_on(address, &listen_fd, error, size);
@@ -223,7 +247,8 @@ int server_start(struct server *s, const char *address, const struct web_config 
 	if (err)
 		return err;
 	snprintf(error, size, "--metrics: out of memory or processes");
-	url_set(s, listen_fd, web->cert.path);
+	s->tls = web->pems[WEB_CERT].path;
+	bound_set(s, listen_fd);
 	err = share_new(ret, &page_fd);
 	if (!err) {
 		err = child_start(s, listen_fd, page_fd, web, error, size);
@@ -232,15 +257,53 @@ int server_start(struct server *s, const char *address, const struct web_config 
 	close(listen_fd);
 	if (err)
 		return err;
-	open_door_say(address, web);
+	open_door_say(s, web);
 	log_info("metrics at %s", s->url);
 	return 0;
 }
 
+int server_renew(struct server *s, const struct web_config *web, char *error, size_t size)
+{
+	int err = s->asked ? -EBUSY : s->tls == (web->pems[WEB_CERT].path != NULL) ? 0 : -EINVAL;
+
+	if (err == -EINVAL)
+		snprintf(error, size, "%s: tls_server_config %s; that takes a restart", web->path,
+			 s->tls ? "is gone" : "is new");
+	if (err)
+		return err;
+	err = web_config_pack(web, s->web_fd);
+	if (!err && send(s->channel, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+		err = -errno;
+	if (err) {
+		snprintf(error, size, "%s: the server of the metrics does not take it: %s", web->path, strerror(-err));
+		return err;
+	}
+	s->asked = true;
+	open_door_say(s, web);
+	return 0;
+}
+
+int server_renewed(struct server *s, char *error, size_t size)
+{
+	uint8_t status = SERVER_FAILED;
+
+	if (!s->pid || !s->asked || recv(s->channel, &status, 1, MSG_DONTWAIT) < 0)
+		return -EAGAIN;
+	s->asked = false;
+	if (ftruncate(s->web_fd, 0))
+		return -errno;
+	if (status == SERVER_READY)
+		return 0;
+	snprintf(error, size, "%s", status_text(status));
+	return -EINVAL;
+}
+
 bool server_ended(struct server *s)
 {
-	if (s->pid && waitpid(s->pid, NULL, WNOHANG) == s->pid)
+	if (s->pid && waitpid(s->pid, NULL, WNOHANG) == s->pid) {
+		channel_close(s);
 		s->pid = 0;
+	}
 	return !s->pid;
 }
 
@@ -250,5 +313,6 @@ void server_stop(struct server *s)
 		return;
 	if (!kill(s->pid, SIGKILL)) /* a hub may not: it sees that its parent is gone */
 		waitpid(s->pid, NULL, 0);
+	channel_close(s);
 	s->pid = 0;
 }

@@ -7,19 +7,22 @@
 #include "metrics/server.h"
 
 #include <dlfcn.h>
+#include <gnutls/abstract.h>
 #include <microhttpd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/confine.h"
 #include "metrics/format.h"
-#include "metrics/server_auth.h"
+#include "metrics/server_tls.h"
+#include "metrics/web/server_auth.h"
 
 #define CONNECTIONS_MAX 1536 /* the oldest goes; libmicrohttpd itself refuses at CONNECTIONS_END */
 #define CONNECTIONS_END 2048
@@ -36,6 +39,7 @@ struct connection {
 	struct connection *next, *prev; /* from the oldest to the newest */
 	int fd;
 	uint64_t begun_ns;
+	struct tls_identity *identity; /* NULL: without TLS */
 };
 
 /* By dlopen, here alone: the collector maps no HTTP, nor the TLS that the library brings along. */
@@ -61,11 +65,12 @@ static struct {
 } http;
 
 static struct {
-	const struct web_config *web;
+	struct web_config *web; /* who may read */
+	bool checks_passwords;  /* what that takes is open */
 	const struct share *share;
 	struct shared_page page;
-	uint64_t turn; /* of `page` and the answers */
-	struct MHD_Response *answers[FORMATS];
+	uint64_t turn;                            /* of `page` and the answers */
+	struct MHD_Response *answers[FORMATS][2]; /* compressed: the second */
 	struct connection *oldest, *newest;
 	size_t n;
 } server;
@@ -77,31 +82,48 @@ static void answers_renew(void)
 	if (share_turn(server.share) == server.turn)
 		return;
 	server.turn = share_copy(server.share, &server.page);
-	for (int i = 0; i < FORMATS; i++) {
-		if (server.answers[i])
-			http.destroy_response(server.answers[i]); /* who is being served keeps it */
-		server.answers[i] = NULL;
+	for (int i = 0; i < FORMATS * 2; i++) {
+		struct MHD_Response **r = &server.answers[i / 2][i % 2];
+
+		if (*r)
+			http.destroy_response(*r); /* who is being served keeps it */
+		*r = NULL;
 	}
 }
 
-static struct MHD_Response *answer_of(enum metrics_format f)
+/* New, compressed where that is wanted; NULL without memory. */
+static char *body_make(enum metrics_format f, bool gzip, size_t *ret_len)
+{
+	char *text = format_page(&server.page, f, ret_len), *packed;
+
+	if (!text || !gzip)
+		return text;
+	packed = format_gzip(text, *ret_len, ret_len);
+	free(text);
+	return packed;
+}
+
+static struct MHD_Response *answer_of(enum metrics_format f, bool gzip)
 {
 	struct MHD_Response *r;
 	size_t len;
 	char *text;
 
 	answers_renew();
-	if (server.answers[f])
-		return server.answers[f];
-	text = format_page(&server.page, f, &len);
+	if (server.answers[f][gzip])
+		return server.answers[f][gzip];
+	text = body_make(f, gzip, &len);
 	r = text ? http.response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE) : NULL;
 	if (!r) {
 		free(text);
 		return NULL;
 	}
 	http.add_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, format_content_type(f));
+	http.add_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT_ENCODING);
+	if (gzip)
+		http.add_header(r, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
 	http.add_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
-	return server.answers[f] = r;
+	return server.answers[f][gzip] = r;
 }
 
 static enum MHD_Result text_send(struct MHD_Connection *c, unsigned int status, const char *text)
@@ -122,8 +144,9 @@ static enum MHD_Result text_send(struct MHD_Connection *c, unsigned int status, 
 
 static enum MHD_Result page_send(struct MHD_Connection *c)
 {
-	struct MHD_Response *r =
-		answer_of(format_wanted(http.lookup_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT)));
+	const char *accept = http.lookup_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT),
+		   *coding = http.lookup_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT_ENCODING);
+	struct MHD_Response *r = answer_of(format_wanted(accept), format_takes_gzip(coding));
 
 	if (!server.turn)
 		return text_send(c, MHD_HTTP_SERVICE_UNAVAILABLE, "the session has not begun yet\n");
@@ -186,6 +209,27 @@ static enum MHD_Result request_take(void *of, struct MHD_Connection *c, const ch
 
 /* --- connections --- */
 
+static bool has_tls(void)
+{
+	return server.web->pems[WEB_CERT].text;
+}
+
+/* libmicrohttpd's own: has no certificate. */
+static int identity_none(gnutls_session_t session, const gnutls_datum_t *names, int n_names,
+			 const gnutls_pk_algorithm_t *kinds, int n_kinds, gnutls_pcert_st **certificates,
+			 unsigned int *n, gnutls_privkey_t *key)
+{
+	(void)session;
+	(void)names;
+	(void)n_names;
+	(void)kinds;
+	(void)n_kinds;
+	(void)certificates;
+	(void)n;
+	(void)key;
+	return -1;
+}
+
 static void connection_remove(struct connection *k)
 {
 	*(k->prev ? &k->prev->next : &server.oldest) = k->next;
@@ -212,6 +256,8 @@ static void connection_add(struct MHD_Connection *c, void **of)
 	if (server.n >= CONNECTIONS_MAX)
 		connection_cut(server.oldest);
 	*k = (struct connection){ .fd = i->connect_fd, .begun_ns = clock_monotonic_ns(), .prev = server.newest };
+	i = has_tls() ? http.connection_info(c, MHD_CONNECTION_INFO_GNUTLS_SESSION) : NULL;
+	k->identity = i ? tls_begin(i->tls_session) : NULL; /* without one no handshake succeeds: identity_none() */
 	*(k->prev ? &k->prev->next : &server.oldest) = k;
 	server.newest = k;
 	server.n++;
@@ -229,6 +275,8 @@ static void connection_change(void *unused, struct MHD_Connection *c, void **of,
 	}
 	if (k && k->begun_ns != UINT64_MAX)
 		connection_remove(k);
+	if (k)
+		tls_end(k->identity);
 	free(k);
 	*of = NULL;
 }
@@ -286,39 +334,76 @@ static void status_say(enum server_status status)
 {
 	uint8_t byte = status;
 
-	if (write(SERVER_STATUS, &byte, 1) != 1 || status != SERVER_READY)
+	if (send(SERVER_CHANNEL, &byte, 1, MSG_NOSIGNAL) != 1)
 		_exit(1);
-	close(SERVER_STATUS);
+}
+
+/* It did not start. */
+__attribute__((noreturn)) static void start_fail(enum server_status why)
+{
+	status_say(why);
+	_exit(1);
 }
 
 static struct MHD_Daemon *daemon_start(void)
 {
-	bool tls = server.web->cert.path;
-	struct MHD_OptionItem secure[] = { { MHD_OPTION_HTTPS_MEM_KEY, 0, server.web->key.text },
-					   { MHD_OPTION_HTTPS_MEM_CERT, 0, server.web->cert.text },
+	struct MHD_OptionItem secure[] = { { MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)identity_none },
 					   { MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_VERSIONS },
 					   { MHD_OPTION_END, 0, NULL } };
 
-	return http.start_daemon(MHD_USE_EPOLL | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, request_take, NULL,
+	return http.start_daemon(MHD_USE_EPOLL | (has_tls() ? MHD_USE_TLS : 0), 0, NULL, NULL, request_take, NULL,
 				 MHD_OPTION_LISTEN_SOCKET, SERVER_SOCKET, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_END,
 				 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
 				 MHD_OPTION_NOTIFY_CONNECTION, connection_change, NULL, MHD_OPTION_ARRAY,
-				 tls ? secure : &secure[3], MHD_OPTION_END);
+				 has_tls() ? secure : &secure[2], MHD_OPTION_END);
 }
 
-/* What cannot be opened later. */
+/* What cannot be opened later: a new configuration may have users where there were none. */
 static void libraries_open(void)
 {
 	if (!library_open())
-		status_say(SERVER_NO_LIBRARY);
-	if (server.web->cert.path && http.is_supported(MHD_FEATURE_TLS) != MHD_YES)
-		status_say(SERVER_NO_TLS);
-	if (server.web->n_users && (http.is_supported(MHD_FEATURE_BASIC_AUTH) != MHD_YES || !auth_open(server.web)))
-		status_say(SERVER_NO_BCRYPT);
+		start_fail(SERVER_NO_LIBRARY);
+	if (has_tls() && (http.is_supported(MHD_FEATURE_HTTPS_CERT_CALLBACK) != MHD_YES || !tls_open()))
+		start_fail(SERVER_NO_TLS);
+	if (server.web->path)
+		server.checks_passwords = http.is_supported(MHD_FEATURE_BASIC_AUTH) == MHD_YES && auth_open();
 }
 
-void server_main(pid_t parent, const struct web_config *web)
+/* Who may read from now on. `next` is the server's, or as it was. */
+static enum server_status web_set(struct web_config *next)
 {
+	enum server_status status = next->n_users && !server.checks_passwords ? SERVER_NO_BCRYPT : SERVER_READY;
+
+	if (status == SERVER_READY && next->pems[WEB_CERT].text)
+		status = tls_set(next);
+	if (status != SERVER_READY)
+		return status;
+	if (next != server.web) {
+		web_config_free(server.web);
+		*server.web = *next;
+		explicit_bzero(next, sizeof(*next));
+	}
+	auth_users_set(server.web);
+	return SERVER_READY;
+}
+
+/* The collector has written a new configuration; it waits with the next one for the answer. */
+static void channel_take(void)
+{
+	struct web_config next;
+	enum server_status status;
+	char byte;
+
+	if (recv(SERVER_CHANNEL, &byte, 1, MSG_DONTWAIT) != 1)
+		return;
+	status = web_config_unpack(SERVER_WEB, &next) ? SERVER_FAILED : web_set(&next);
+	web_config_free(&next);
+	status_say(status);
+}
+
+void server_main(pid_t parent, struct web_config *web)
+{
+	enum server_status status;
 	struct MHD_Daemon *d;
 
 	signal(SIGINT, SIG_IGN); /* the collector decides when this ends */
@@ -331,15 +416,16 @@ void server_main(pid_t parent, const struct web_config *web)
 	tzset();
 	server.share = share_map(SERVER_PAGE);
 	if (!server.share)
-		status_say(SERVER_FAILED);
+		start_fail(SERVER_FAILED);
 	rights_give_up(parent);
-	d = daemon_start();
-	if (!d && web->cert.path)
-		status_say(SERVER_BAD_PAIR);
+	status = web_set(web);
+	d = status == SERVER_READY ? daemon_start() : NULL;
 	if (!d || confine_server_calls())
-		status_say(SERVER_FAILED);
+		start_fail(status == SERVER_READY ? SERVER_FAILED : status);
 	status_say(SERVER_READY);
-	while (http.run_wait(d, WAIT_MS) == MHD_YES && getppid() == parent)
+	while (http.run_wait(d, WAIT_MS) == MHD_YES && getppid() == parent) {
 		old_ones_cut();
+		channel_take();
+	}
 	_exit(1); /* a parent without CAP_KILL (a hub) cannot signal another user, not by its end either */
 }

@@ -17,7 +17,7 @@
 #include "command.h"
 #include "inspect/discover/privilege.h"
 #include "metrics/metrics.h"
-#include "metrics/web_config.h"
+#include "metrics/web/web_config.h"
 #include "inspect/reader/reader.h"
 
 #define RING_BYTES_MIN 65536u /* the largest page of a kernel we run on */

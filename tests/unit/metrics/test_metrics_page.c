@@ -15,6 +15,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <libdeflate.h>
 #include <math.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -164,6 +165,50 @@ static void formats_differ_in_heads(void **state)
 }
 
 /* Who serves may be taken over by a client, and still writes nothing that the collector has. */
+static void gzip_is_for_who_takes_it(void **state)
+{
+	static const char *const takes[] = { "gzip",
+					     "gzip, deflate, br",
+					     "br;q=1.0, gzip;q=0.8, *;q=0.1",
+					     "GZIP",
+					     "x-gzip",
+					     "*",
+					     "identity, *;q=0.5",
+					     "*;q=0, gzip",
+					     " gzip ;q=1" };
+	static const char *const not [] = { "",      "identity", "deflate, br", "gzip;q=0", "gzip; q=0.000, *",
+					    "*;q=0", "gzipped",  "br;x=gzip",   ",,,",      ";q=" };
+
+	(void)state;
+	assert_false(format_takes_gzip(NULL));
+	for (size_t i = 0; i < sizeof(takes) / sizeof(takes[0]); i++)
+		if (!format_takes_gzip(takes[i]))
+			fail_msg("'%s' takes gzip", takes[i]);
+	for (size_t i = 0; i < sizeof(not ) / sizeof(not [0]); i++)
+		if (format_takes_gzip(not [i]))
+			fail_msg("'%s' does not take gzip", not [i]);
+}
+
+static void gzip_is_the_same_text(void **state)
+{
+	struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+	static char text[100000], back[sizeof(text)];
+	size_t len, got = 0;
+	char *packed;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = "ranktrace_step_seconds{rank=\"7\"} 0.2\n"[i % 37];
+	packed = format_gzip(text, sizeof(text), &len);
+	assert_non_null(packed);
+	assert_in_range(len, 1, sizeof(text) / 10);
+	assert_int_equal(libdeflate_gzip_decompress(d, packed, len, back, sizeof(back), &got), LIBDEFLATE_SUCCESS);
+	assert_int_equal(got, sizeof(text));
+	assert_memory_equal(text, back, sizeof(text));
+	free(packed);
+	libdeflate_free_decompressor(d);
+}
+
 static void readers_cannot_write(void **state)
 {
 	struct share *s;
@@ -218,10 +263,11 @@ static void addresses_are_numbers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values_are_written),   cmocka_unit_test(labels_are_foreign),
-		cmocka_unit_test(series_are_bounded),   cmocka_unit_test(formats_differ_in_heads),
-		cmocka_unit_test(readers_cannot_write), cmocka_unit_test(addresses_are_numbers),
-		cmocka_unit_test(histograms_are_whole),
+		cmocka_unit_test(values_are_written),    cmocka_unit_test(labels_are_foreign),
+		cmocka_unit_test(series_are_bounded),    cmocka_unit_test(formats_differ_in_heads),
+		cmocka_unit_test(readers_cannot_write),  cmocka_unit_test(addresses_are_numbers),
+		cmocka_unit_test(histograms_are_whole),  cmocka_unit_test(gzip_is_for_who_takes_it),
+		cmocka_unit_test(gzip_is_the_same_text),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -15,14 +15,17 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "metrics/server_auth.h"
-#include "metrics/web_config.h"
+#include "metrics/web/server_auth.h"
+#include "metrics/web/web_config.h"
+#include "metrics/web/web_watch.h"
 
 /* "open sesame" */
 #define SESAME_4 "$2y$04$abcdefghijklmnopqrstuu/LVz6MZlItEy42I2juLihZ66HnQx/cy"
 #define SESAME_10 "$2y$10$abcdefghijklmnopqrstuu4SuEsu2LsUrAYUpWQHLMMc4GV5pZTxK"
+#define TLS "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n"
 #define LETTERS "abcdefghijklmnopqrstuuabcdefghijklmnopqrstuvwxyz01234"
 
 static char folder[] = "/tmp/ranktrace-web-XXXXXX", path[64], error[512];
@@ -57,19 +60,31 @@ static void keys_are_read(void **state)
 				"basic_auth_users:\n  prom: $2b$10$" LETTERS "\n  'o ps': '$2y$04$" LETTERS "'\n"),
 			 0);
 	snprintf(at, sizeof(at), "%s/cert.pem", folder);
-	assert_string_equal(web.cert.path, at);
-	assert_string_equal(web.key.path, "/keys/key.pem");
-	assert_int_equal(web.cert.line, 3);
+	assert_string_equal(web.pems[WEB_CERT].path, at);
+	assert_string_equal(web.pems[WEB_KEY].path, "/keys/key.pem");
+	assert_int_equal(web.pems[WEB_CERT].line, 3);
 	assert_int_equal(web.n_users, 2);
 	assert_string_equal(web.users[0].name, "prom");
 	assert_string_equal(web.users[1].name, "o ps");
 	assert_string_equal(web.users[1].hash, "$2y$04$" LETTERS);
 	assert_int_equal(config("{basic_auth_users: {a: $2a$14$" LETTERS "}}"), 0);
-	assert_null(web.cert.path);
+	assert_null(web.pems[WEB_CERT].path);
 	assert_int_equal(web.n_users, 1);
 	for (const char *const *none = (const char *const[]){ "", "# nothing\n", "---\n{}\n", NULL }; *none; none++)
 		assert_int_equal(config(*none), 0);
 	assert_int_equal(web.n_users, 0);
+}
+
+static void clients_are_read(void **state)
+{
+	(void)state;
+	assert_int_equal(config(TLS), 0);
+	assert_int_equal(web.clients, WEB_CLIENTS_ANY);
+	assert_int_equal(config(TLS "  client_auth_type: RequireAnyClientCert\n"), 0);
+	assert_int_equal(web.clients, WEB_CLIENTS_WITH_ANY);
+	assert_int_equal(config(TLS "  client_ca_file: /ca.pem\n  client_auth_type: RequireAndVerifyClientCert\n"), 0);
+	assert_int_equal(web.clients, WEB_CLIENTS_KNOWN);
+	assert_string_equal(web.pems[WEB_CLIENT_CA].path, "/ca.pem");
 }
 
 static const struct {
@@ -77,8 +92,20 @@ static const struct {
 } wrong[] = {
 	{ "tls_config:\n  a: b\n",
 	  ":1: 'tls_config' is not served here; allowed are tls_server_config and basic_auth_users" },
-	{ "tls_server_config:\n  cert_file: a\n  client_ca_file: b\n",
-	  ":3: 'client_ca_file' of tls_server_config is not served here; allowed are cert_file and key_file" },
+	{ "tls_server_config:\n  cert_file: a\n  client_allowed_sans: [b]\n",
+	  ":3: 'client_allowed_sans' of tls_server_config is not served here; allowed are cert_file, key_file, "
+	  "client_auth_type and client_ca_file" },
+	{ TLS "  client_ca_file: ca.pem\n", ":4: client_ca_file alone asks no client for a certificate" },
+	{ TLS "  client_ca_file: ca.pem\n  client_auth_type: NoClientCert\n",
+	  ":4: client_ca_file alone asks no client" },
+	{ TLS "  client_auth_type: VerifyClientCertIfGiven\n",
+	  ":4: client_auth_type: VerifyClientCertIfGiven takes client_ca_file" },
+	{ TLS "  client_auth_type: RequireAndVerifyClientCert\n",
+	  ":4: client_auth_type: RequireAndVerifyClientCert takes client_ca_file" },
+	{ TLS "  client_auth_type: Require\n",
+	  ":4: client_auth_type: 'Require' is none; NoClientCert, RequestClientCert" },
+	{ TLS "  client_auth_type: NoClientCert\n  client_auth_type: NoClientCert\n",
+	  ":5: client_auth_type is given twice" },
 	{ "\ntls_server_config:\n  cert_file: a\n", ":2: tls_server_config: both cert_file and key_file are wanted" },
 	{ "tls_server_config: yes\n",
 	  ":1: tls_server_config: lines 'cert_file: FILE' and 'key_file: FILE' are wanted" },
@@ -118,8 +145,6 @@ static void wrong_is_said(void **state)
 	assert_non_null(strstr(error, "not a text file"));
 }
 
-#define TLS "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n"
-
 static void pem_files_are_loaded(void **state)
 {
 	(void)state;
@@ -139,7 +164,83 @@ static void pem_files_are_loaded(void **state)
 	file_write("key.pem", "-----BEGIN PRIVATE KEY-----\n");
 	assert_int_equal(config(TLS), 0);
 	assert_int_equal(web_config_load(&web, error, sizeof(error)), 0);
-	assert_string_equal(web.key.text, "-----BEGIN PRIVATE KEY-----\n");
+	assert_string_equal(web.pems[WEB_KEY].text, "-----BEGIN PRIVATE KEY-----\n");
+}
+
+/* What the server gets is what was read, and of a file that is cut off nothing. */
+static void configuration_is_handed_on(void **state)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct web_config got;
+
+	(void)state;
+	assert_true(fd >= 0);
+	file_write("cert.pem", "-----BEGIN CERTIFICATE-----\n");
+	file_write("key.pem", "-----BEGIN PRIVATE KEY-----\n");
+	assert_int_equal(config(TLS "  client_auth_type: RequestClientCert\nbasic_auth_users:\n  prom: " SESAME_4 "\n"),
+			 0);
+	assert_int_equal(web_config_load(&web, error, sizeof(error)), 0);
+	assert_int_equal(write(fd, "what was there before", 21), 21);
+	assert_int_equal(web_config_pack(&web, fd), 0);
+	assert_int_equal(web_config_unpack(fd, &got), 0);
+	assert_int_equal(got.clients, WEB_CLIENTS_ASKED);
+	assert_string_equal(got.pems[WEB_CERT].text, "-----BEGIN CERTIFICATE-----\n");
+	assert_string_equal(got.pems[WEB_KEY].text, "-----BEGIN PRIVATE KEY-----\n");
+	assert_null(got.pems[WEB_CLIENT_CA].text);
+	assert_int_equal(got.n_users, 1);
+	assert_string_equal(got.users[0].name, "prom");
+	assert_string_equal(got.users[0].hash, SESAME_4);
+	web_config_free(&got);
+	assert_int_equal(ftruncate(fd, lseek(fd, 0, SEEK_END) - 1), 0);
+	assert_int_equal(web_config_unpack(fd, &got), -EINVAL);
+	web_config_free(&got);
+	assert_int_equal(ftruncate(fd, 100), 0);
+	assert_int_equal(web_config_unpack(fd, &got), -EINVAL);
+	web_config_free(&got);
+	close(fd);
+}
+
+static int watch_read(struct web_watch *w)
+{
+	web_config_free(&web);
+	return web_watch_read(w, path, &web, error, sizeof(error));
+}
+
+/* A change is one when it is there at two looks; what cannot be read is read again when it changes again. */
+static void changes_are_seen(void **state)
+{
+	struct web_watch w = { .config = NULL };
+	uint64_t t = 10 * WEB_LOOK_NS;
+
+	(void)state;
+	file_write("cert.pem", "-----BEGIN CERTIFICATE-----\n");
+	file_write("key.pem", "-----BEGIN PRIVATE KEY-----\n");
+	file_write("web.yml", TLS);
+	assert_false(web_watch_changed(&w, t)); /* there is none yet */
+	assert_int_equal(watch_read(&w), 0);
+	for (int i = 0; i < 3; i++)
+		assert_false(web_watch_changed(&w, t += WEB_LOOK_NS));
+	file_write("cert.pem", "-----BEGIN CERTIFICATE-----\nnew\n");
+	assert_false(web_watch_changed(&w, t += WEB_LOOK_NS));
+	file_write("key.pem", "no key at all\n");
+	assert_false(web_watch_changed(&w, t += WEB_LOOK_NS)); /* its key came between two looks */
+	assert_false(web_watch_changed(&w, t + WEB_LOOK_NS / 2));
+	assert_true(web_watch_changed(&w, t += WEB_LOOK_NS));
+	assert_int_equal(watch_read(&w), -EINVAL);
+	assert_false(web_watch_changed(&w, t += WEB_LOOK_NS));
+	file_write("key.pem", "-----BEGIN PRIVATE KEY-----\nnew\n");
+	assert_false(web_watch_changed(&w, t += WEB_LOOK_NS));
+	assert_true(web_watch_changed(&w, t += WEB_LOOK_NS));
+	assert_int_equal(watch_read(&w), 0);
+	assert_string_equal(web.pems[WEB_CERT].text, "-----BEGIN CERTIFICATE-----\nnew\n");
+	file_write("web.yml", "basic_auth_users:\n  prom: " SESAME_4 "\n");
+	assert_false(web_watch_changed(&w, t += WEB_LOOK_NS));
+	assert_true(web_watch_changed(&w, t += WEB_LOOK_NS));
+	assert_int_equal(watch_read(&w), 0);
+	file_write("cert.pem", "nobody reads this any more\n");
+	web_watch_changed(&w, t += WEB_LOOK_NS);
+	assert_false(web_watch_changed(&w, t += WEB_LOOK_NS));
+	web_watch_free(&w);
 }
 
 static void passwords_are_checked(void **state)
@@ -149,7 +250,8 @@ static void passwords_are_checked(void **state)
 
 	(void)state;
 	assert_int_equal(config("basic_auth_users:\n  prom: " SESAME_4 "\n  slow: " SESAME_10 "\n"), 0);
-	assert_true(auth_open(&web));
+	assert_true(auth_open());
+	auth_users_set(&web);
 	assert_int_equal(auth_check(NULL, NULL, now_ns), AUTH_WRONG);
 	assert_int_equal(auth_check("prom", NULL, now_ns), AUTH_WRONG);
 	assert_int_equal(auth_check("prom", "open sesame", now_ns), AUTH_RIGHT);
@@ -170,6 +272,9 @@ static void passwords_are_checked(void **state)
 	while (auth_check("slow", "guess", now_ns) == AUTH_WRONG)
 		;
 	assert_int_equal(auth_check("slow", "open sesame", now_ns), AUTH_RIGHT);
+	/* users that are set anew begin anew */
+	auth_users_set(&web);
+	assert_int_equal(auth_check("slow", "open sesame", now_ns), AUTH_LATER);
 	/* of another user it is not the password */
 	assert_int_equal(auth_check("prom", "shut sesame", now_ns + 100000000000), AUTH_WRONG);
 }
@@ -201,8 +306,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_are_read),
+		cmocka_unit_test(clients_are_read),
 		cmocka_unit_test(wrong_is_said),
 		cmocka_unit_test(pem_files_are_loaded),
+		cmocka_unit_test(configuration_is_handed_on),
+		cmocka_unit_test(changes_are_seen),
 		cmocka_unit_test(passwords_are_checked),
 	};
 

@@ -2,7 +2,7 @@
  *
  * server_auth.c - see server_auth.h.
  */
-#include "metrics/server_auth.h"
+#include "metrics/web/server_auth.h"
 
 #include <crypt.h>
 #include <dlfcn.h>
@@ -50,14 +50,20 @@ static bool crypt_open(void)
 	return hash && !strncmp(hash, TRY_SETTING, 7);
 }
 
-bool auth_open(const struct web_config *users)
+bool auth_open(void)
 {
 	void *lib = dlopen("libgnutls.so.30", RTLD_NOW | RTLD_LOCAL);
 
-	auth.users = users;
 	auth.hmac = lib ? (__typeof__(auth.hmac))dlsym(lib, "gnutls_hmac_fast") : NULL;
 	auth.left_ns = AUTH_SAVED_NS;
 	return auth.hmac && crypt_open() && getrandom(auth.key, DIGEST, 0) == DIGEST;
+}
+
+void auth_users_set(const struct web_config *users)
+{
+	auth.users = users;
+	explicit_bzero(auth.right, sizeof(auth.right));
+	memset(auth.known, 0, sizeof(auth.known));
 }
 
 /* Of user and password: one user's is not another's. */

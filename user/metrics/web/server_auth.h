@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "metrics/web_config.h"
+#include "metrics/web/web_config.h"
 
 enum auth { AUTH_RIGHT, AUTH_WRONG, AUTH_LATER /* too many were wrong: not checked */ };
 
@@ -18,9 +18,11 @@ enum auth { AUTH_RIGHT, AUTH_WRONG, AUTH_LATER /* too many were wrong: not check
 #define AUTH_SHARE 10
 #define AUTH_SAVED_NS 1000000000ll
 
-/* Opens libcrypt and libgnutls, and takes a key: before the process is confined. `users` stay the caller's, and as they
- * are. False: one of them is missing, or has no bcrypt. */
-bool auth_open(const struct web_config *users);
+/* Opens libcrypt and libgnutls, and takes a key: before the process is confined. False: one of them is missing, or has
+ * no bcrypt. */
+bool auth_open(void);
+/* Whose passwords count from now on; they stay the caller's, and as they are. */
+void auth_users_set(const struct web_config *users);
 /* `name`, `password`: NULL where the request has none. */
 enum auth auth_check(const char *name, const char *password, uint64_t now_ns);
 

@@ -2,7 +2,7 @@
  *
  * web_files.c - see web_config.h: files that it takes, whole, and without a trace left in memory.
  */
-#include "metrics/web_config.h"
+#include "metrics/web/web_config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,9 +53,10 @@ const char *web_file_error(int err)
 	return err == -EINVAL ? "not a text file" : strerror(-err);
 }
 
-static int pem_load(const struct web_config *c, struct web_file *f, const char *key, const char *has, char *error,
-		    size_t size)
+static int pem_load(struct web_config *c, enum web_pem which, char *error, size_t size)
 {
+	const char *key = web_pem_keys[which], *has = which == WEB_KEY ? "PRIVATE KEY" : "BEGIN CERTIFICATE";
+	struct web_file *f = &c->pems[which];
 	int err = web_file_read(f->path, PEM_MAX, &f->text);
 
 	if (err) {
@@ -79,10 +80,9 @@ int web_config_load(struct web_config *c, char *error, size_t size)
 {
 	int err = 0;
 
-	if (c->cert.path)
-		err = pem_load(c, &c->cert, "cert_file", "BEGIN CERTIFICATE", error, size);
-	if (!err && c->key.path)
-		err = pem_load(c, &c->key, "key_file", "PRIVATE KEY", error, size);
+	for (int i = 0; !err && i < WEB_PEMS; i++)
+		if (c->pems[i].path)
+			err = pem_load(c, (enum web_pem)i, error, size);
 	return err;
 }
 
@@ -96,10 +96,8 @@ static void file_free(struct web_file *f)
 
 void web_config_free(struct web_config *c)
 {
-	file_free(&c->cert);
-	file_free(&c->key);
-	for (size_t i = 0; i < c->n_users; i++)
-		free(c->users[i].name);
+	for (int i = 0; i < WEB_PEMS; i++)
+		file_free(&c->pems[i]);
 	free(c->path);
 	explicit_bzero(c, sizeof(*c));
 }

@@ -2,7 +2,7 @@
  *
  * web_config.c - see web_config.h: what libyaml's events mean.
  */
-#include "metrics/web_config.h"
+#include "metrics/web/web_config.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -30,11 +30,20 @@ struct reading {
 	yaml_parser_t parser;
 	yaml_event_t event;
 	struct web_config *to;
-	char key[80]; /* the last one, as messages name it */
+	char key[WEB_KEY_MAX]; /* the last one, as messages name it */
+	unsigned clients_line; /* of client_auth_type; 0: none yet */
 	unsigned line;
 	char *error;
 	size_t size;
 };
+
+const char *const web_pem_keys[WEB_PEMS] = { "cert_file", "key_file", "client_ca_file" };
+
+/* By enum web_clients. */
+static const char *const client_types[] = { "NoClientCert", "RequestClientCert", "RequireAnyClientCert",
+					    "VerifyClientCertIfGiven", "RequireAndVerifyClientCert" };
+#define CLIENT_TYPES \
+	"NoClientCert, RequestClientCert, RequireAnyClientCert, VerifyClientCertIfGiven or RequireAndVerifyClientCert"
 
 /* "FILE:LINE: " and what is wrong. */
 __attribute__((format(printf, 2, 3))) static int wrong(struct reading *r, const char *format, ...)
@@ -110,13 +119,38 @@ static int file_set(struct reading *r, struct web_file *f)
 	return f->path ? 0 : -ENOMEM;
 }
 
+static int clients_set(struct reading *r)
+{
+	static const char allowed[] = CLIENT_TYPES " is wanted";
+	const char *name;
+	size_t i = 0, n = sizeof(client_types) / sizeof(client_types[0]);
+	int err;
+
+	if (r->clients_line)
+		return wrong(r, "%s is given twice", r->key);
+	err = value_read(r, allowed, &name);
+	if (err)
+		return err;
+	while (i < n && strcmp(name, client_types[i]))
+		i++;
+	if (i == n)
+		return wrong(r, "%s: '%s' is none; %s", r->key, name, allowed);
+	r->to->clients = (enum web_clients)i;
+	r->clients_line = r->line;
+	return 0;
+}
+
 static int tls_key(struct reading *r)
 {
-	if (!strcmp(r->key, "cert_file"))
-		return file_set(r, &r->to->cert);
-	if (!strcmp(r->key, "key_file"))
-		return file_set(r, &r->to->key);
-	return wrong(r, "'%s' of tls_server_config is not served here; allowed are cert_file and key_file", r->key);
+	for (int i = 0; i < WEB_PEMS; i++)
+		if (!strcmp(r->key, web_pem_keys[i]))
+			return file_set(r, &r->to->pems[i]);
+	if (!strcmp(r->key, "client_auth_type"))
+		return clients_set(r);
+	return wrong(r,
+		     "'%s' of tls_server_config is not served here; allowed are cert_file, key_file, client_auth_type "
+		     "and client_ca_file",
+		     r->key);
 }
 
 static const char *hash_wrong(const char *h)
@@ -153,9 +187,7 @@ static int user_key(struct reading *r)
 	why = hash_wrong(hash);
 	if (why)
 		return wrong(r, "%s: %s", r->key, why);
-	u->name = strdup(r->key);
-	if (!u->name)
-		return -ENOMEM;
+	strcpy(u->name, r->key);
 	memcpy(u->hash, hash, WEB_HASH_LEN + 1);
 	to->n_users++;
 	return 0;
@@ -181,13 +213,29 @@ static int mapping_read(struct reading *r, int (*take)(struct reading *r))
 	}
 }
 
+/* What is asked of clients, and by what it is judged, are there together. */
+static int clients_check(struct reading *r)
+{
+	const struct web_file *ca = &r->to->pems[WEB_CLIENT_CA];
+	bool verified = r->to->clients >= WEB_CLIENTS_IF_GIVEN;
+
+	r->line = ca->path ? ca->line : r->clients_line;
+	if (ca->path && r->to->clients == WEB_CLIENTS_ANY)
+		return wrong(r, "client_ca_file alone asks no client for a certificate; give client_auth_type too, as "
+				"RequireAndVerifyClientCert");
+	if (verified && !ca->path)
+		return wrong(r, "client_auth_type: %s takes client_ca_file, the certificates that sign clients'",
+			     client_types[r->to->clients]);
+	return 0;
+}
+
 /* `line`: of its key */
 static int tls_read(struct reading *r, unsigned line)
 {
 	int err = mapping_read(r, tls_key);
 
-	if (err || (r->to->cert.path && r->to->key.path))
-		return err;
+	if (err || (r->to->pems[WEB_CERT].path && r->to->pems[WEB_KEY].path))
+		return err ? err : clients_check(r);
 	r->line = line;
 	return wrong(r, "tls_server_config: both cert_file and key_file are wanted");
 }
@@ -200,7 +248,7 @@ static int top_key(struct reading *r)
 
 	if (!tls && !users)
 		return wrong(r, "'%s' is not served here; allowed are tls_server_config and basic_auth_users", r->key);
-	if (tls ? r->to->cert.path != NULL : r->to->n_users > 0)
+	if (tls ? r->to->pems[WEB_CERT].path != NULL : r->to->n_users > 0)
 		return wrong(r, "%s is given twice", r->key);
 	err = next(r);
 	if (err)
