@@ -279,7 +279,7 @@ static void rank_row(cJSON *o, const struct report *r, const struct proc *p)
 		cJSON_AddNumberToObject(o, "gpu", g->device.index);
 	else if (p->members && p->members->device >= 0)
 		cJSON_AddNumberToObject(o, "gpu", p->members->device);
-	report_add(o, "state", p->dead ? "dead" : main && main->seen_ns ? task_state_name(main->state) : "");
+	report_add(o, "state", p->dead ? "ended" : main && main->seen_ns ? task_state_name(main->state) : "");
 	report_add(o, "at", main_place(p));
 	if (!row)
 		return;
