@@ -61,9 +61,9 @@ def live():
     try:
         t = Terminal(80, 24, job.RANKTRACE, "top", "--job", "llama", "--notify-state", "/nowhere")
         t.wait(r"^8 ranks: .*8 moves")
-        screen = t.wait(r"^    5 late ", 90)
+        screen = t.wait(r"^8 ranks: 1 late +7 waits ", 90)  # ranks are seen one by one
         job.check(all(len(line) <= 80 for line in screen.splitlines()), screen)
-        job.check(len(re.findall(r"^    \d waits ", screen, re.M)) == 7, f"not seven wait:\n{screen}")
+        job.check(len(re.findall(r"^    5 late |^    \d waits ", screen, re.M)) == 8, f"not as its head says:\n{screen}")
         t.size(200, 60)
         t.wait(r"^    5 \S+ +\d+ late .*llama")
         t.keys("Enter")
