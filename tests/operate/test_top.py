@@ -63,7 +63,7 @@ def live():
         t.wait(r"^8 ranks: .*8 moves")
         screen = t.wait(r"^8 ranks: 1 late +7 waits ", 90)  # ranks are seen one by one
         job.check(all(len(line) <= 80 for line in screen.splitlines()), screen)
-        job.check(len(re.findall(r"^    5 late |^    \d waits ", screen, re.M)) == 8, f"not as its head says:\n{screen}")
+        job.check(len(re.findall(r"^    5 late |^    \d waits ", screen, re.M)) == 8, f"unlike its head:\n{screen}")
         t.size(200, 60)
         t.wait(r"^    5 \S+ +\d+ late .*llama")
         t.keys("Enter")
