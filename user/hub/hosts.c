@@ -127,6 +127,13 @@ uint64_t host_time(const struct host *h, uint64_t ns)
 	return ns && (int64_t)at > 0 ? at : 0;
 }
 
+bool hosts_boots(const struct hosts *h, const struct host_message_id *id)
+{
+	const struct host *one = host_find(h, id->name);
+
+	return one && strcmp(one->boot_id, id->boot_id);
+}
+
 enum host_message hosts_take(struct hosts *h, const struct host_message_id *id, struct host **ret)
 {
 	struct host *one = host_find(h, id->name);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * hub.c - see hub.h. Read turn() first. Time is that of the stream: what the server stamped on messages, so that every
- * hub judges the same jobs at the same times; where no message comes, it goes on by this hub's clock.
+ * hub judges the same jobs at the same times; where no message comes, it goes on by this hub's clock. A hub that is
+ * behind reads what it has in hand up to the next tick, and judges the newest report of each host in place of all.
  */
 #include "hub/hub.h"
 
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/larger.h"
 #include "base/log.h"
+#include "cluster/report_queue.h"
 #include "hub/hub_metrics.h"
 #include "metrics/endpoint.h"
 
@@ -29,6 +31,8 @@ struct hub {
 	const char *name;
 	struct bus_cursor *cursor;
 	struct hosts hosts;
+	struct report_queue *queue;
+	uint64_t queue_ns; /* of the stream: when its first report was stored */
 	struct hub_job *jobs;
 	size_t n_jobs;
 	uint64_t now_ns, now_mono_ns; /* of the stream; this hub's clock then */
@@ -58,7 +62,7 @@ static void refused_say(struct hub *h)
 	}
 }
 
-static struct hub_job *job_of(struct hub *h, const char *name, const Cluster__NodeReport *r)
+static struct hub_job *job_of(struct hub *h, const char *name, const Cluster__NodeReport *r, uint64_t now_ns)
 {
 	struct hub_job *j = h->jobs;
 
@@ -66,7 +70,7 @@ static struct hub_job *job_of(struct hub *h, const char *name, const Cluster__No
 		j = j->next;
 	if (j || h->n_jobs == JOBS_MAX)
 		return j;
-	j = hub_job_new(name, h->name, h->bus, r, h->now_ns);
+	j = hub_job_new(name, h->name, h->bus, r, now_ns);
 	if (!j)
 		return NULL;
 	j->next = h->jobs;
@@ -89,19 +93,59 @@ static bool is_first_of_job(const Cluster__NodeReport *r, size_t i)
 }
 
 /* Jobs of which this report says something; and those of which it says nothing any more, to see that. */
-static int jobs_feed(struct hub *h, const struct host *host, const Cluster__NodeReport *r)
+static int jobs_feed(struct hub *h, const struct host *host, const Cluster__NodeReport *r, uint64_t now_ns)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < r->n_processes && !err; i++) {
-		struct hub_job *j = is_first_of_job(r, i) ? job_of(h, job_name(r->processes[i]), r) : NULL;
+		struct hub_job *j = is_first_of_job(r, i) ? job_of(h, job_name(r->processes[i]), r, now_ns) : NULL;
 
 		if (j)
-			err = hub_job_report(j, host, r, h->now_ns);
+			err = hub_job_report(j, host, r, now_ns);
 	}
 	for (struct hub_job *j = h->jobs; j && !err; j = j->next)
-		if (j->report_ns != h->now_ns && fed_knows(&j->fed, host))
+		if (j->report_ns != now_ns && fed_knows(&j->fed, host))
 			err = hub_job_other_report(j, host, r);
+	return err;
+}
+
+/* Of its host a newer one may be known already: this one is of when it was made. */
+static int queued_feed(struct hub *h, const struct queued_report *one)
+{
+	struct host *host = one->of;
+	uint64_t newest_ns = host->at_ns;
+	int err;
+
+	host->paused = one->r->paused;
+	host->at_ns = one->at_ns;
+	err = jobs_feed(h, host, one->r, one->ns);
+	host->at_ns = newest_ns;
+	return err;
+}
+
+static int queue_feed(struct hub *h)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < h->queue->n && !err; i++)
+		err = queued_feed(h, &h->queue->all[i]);
+	report_queue_clear(h->queue);
+	return err;
+}
+
+static int queue_put(struct hub *h, struct host *host, Cluster__NodeReport *r, size_t bytes)
+{
+	struct queued_report one = { .r = r, .of = host, .ns = h->now_ns, .at_ns = host->at_ns };
+	int err = report_queue_put(h->queue, &one, bytes);
+
+	if (err == -EAGAIN) {
+		err = queue_feed(h);
+		err = err ? err : report_queue_put(h->queue, &one, bytes);
+	}
+	if (err)
+		report_free(r);
+	else if (h->queue->n == 1)
+		h->queue_ns = h->now_ns;
 	return err;
 }
 
@@ -126,13 +170,13 @@ static int report_take(struct hub *h, const struct bus_message *msg)
 				       .sequence = r->sequence,
 				       .made_ns = r->now_ns,
 				       .stored_ns = h->now_ns };
+	if (hosts_boots(&h->hosts, &id))
+		err = queue_feed(h); /* its times are of the clock before */
 	what = hosts_take(&h->hosts, &id, &host);
 	h->health.refused[HUB_REFUSED_FORGED] += what == HOST_FORGED;
 	h->health.n_repeated += what == HOST_REPEATED;
-	if (what == HOST_NEW) {
-		host->paused = r->paused;
-		err = jobs_feed(h, host, r);
-	}
+	if (what == HOST_NEW && !err)
+		return queue_put(h, host, r, msg->len);
 	report_free(r);
 	return what == HOST_NO_MEMORY ? -ENOMEM : err;
 }
@@ -217,23 +261,27 @@ static void follow_again(struct hub *h, int err)
 	h->cursor = NULL;
 }
 
+/* Waits only where there is nothing to do. */
 static int message_take(struct hub *h)
 {
+	int wait_ms = h->queue->n ? 0 : FETCH_MS, n, err;
 	struct bus_message msg;
-	int n = h->cursor ? h->bus->class->fetch(h->cursor, FETCH_MS, &msg) : 0, err = 0;
 
+	n = h->cursor ? h->bus->class->fetch(h->cursor, wait_ms, &msg) : 0;
 	if (n < 0)
 		follow_again(h, n);
 	if (n != 1) {
 		h->caught_up |= h->cursor != NULL;
 		time_pass(h);
-		return 0;
+		return queue_feed(h);
 	}
 	time_set(h, (uint64_t)msg.stored_ns);
 	h->health.last_report_ns = (uint64_t)msg.stored_ns;
 	h->health.n_unread = msg.n_behind;
 	err = report_take(h, &msg);
 	h->caught_up |= !msg.n_behind;
+	if (!err && (!msg.n_behind || h->now_ns >= h->queue_ns + JOB_TICK_NS))
+		err = queue_feed(h);
 	return err;
 }
 
@@ -255,7 +303,7 @@ static int turn(struct hub *h)
 	int err = h->cursor ? 0 : follow(h);
 
 	err = err ? err : message_take(h);
-	err = err ? err : ticks(h);
+	err = err || h->queue->n ? err : ticks(h);
 	jobs_turn(h);
 	metrics_turn(h);
 	return err;
@@ -269,17 +317,24 @@ static void hub_end(struct hub *h)
 		h->bus->class->cursor_free(h->cursor);
 	h->say_ns = 0;
 	refused_say(h);
-	log_info("%" PRIu64 " reports of %zu hosts (%" PRIu64 " of them more than once)", h->health.n_reports,
-		 h->hosts.n, h->health.n_repeated);
+	log_info("%" PRIu64 " reports of %zu hosts (%" PRIu64 " of them more than once; in place of %" PRIu64
+		 " a newer one of their host was judged)",
+		 h->health.n_reports, h->hosts.n, h->health.n_repeated, h->queue->n_carried);
+	report_queue_free(h->queue);
+	free(h->queue);
 	hosts_free(&h->hosts);
 }
 
 int hub_run(struct bus *b, const char *name, struct metrics_endpoint *metrics, const volatile sig_atomic_t *stop)
 {
 	uint64_t mono_ns = clock_monotonic_ns();
-	struct hub h = { .bus = b, .name = name, .metrics = metrics, .begun_ns = mono_ns };
+	struct hub h = {
+		.bus = b, .name = name, .metrics = metrics, .begun_ns = mono_ns, .queue = calloc(1, sizeof(*h.queue))
+	};
 	int err = 0;
 
+	if (!h.queue)
+		return -ENOMEM;
 	h.health.start_realtime_ns = mono_ns + clock_realtime_offset_ns();
 
 	while (!*stop && !err)

@@ -15,12 +15,15 @@
 
 #define FORGET_NS 600000000000ull  /* a host that is silent for so long */
 #define TOGETHER_NS 30000000000ull /* that begin so close to each other are one event */
+#define OVER_MAX 1024              /* so many that are over wait for the next tick; of a flood the others are lost */
 
 struct held {
 	uint32_t host;
 	uint64_t heard_ns; /* its report was made then */
 	uint64_t alike;    /* equal for findings that say the same of different hosts */
 	struct finding f;
+	bool judged;       /* the detectors had it */
+	bool over;         /* its host does not say it any more; it waits for the detectors */
 	struct held *next; /* in order of appearance, by host */
 };
 
@@ -276,12 +279,34 @@ static struct held *held_read(struct reading *rd, const Cluster__Finding *from)
 	return t;
 }
 
-static struct held **host_clear(struct node_findings *n, uint32_t host)
+static bool is_in(const struct reading *rd, const struct held *t)
 {
-	struct held **at = &n->all, *t;
+	for (size_t i = 0; i < rd->r->n_findings; i++)
+		if (key_of(rd->host, rd->r->findings[i]->id) == t->f.key)
+			return true;
+	return false;
+}
+
+/* Several reports of a host may come between two ticks: what only the first one holds is judged once all the same. */
+static bool stays(const struct reading *rd, struct held *t)
+{
+	if (t->judged || is_in(rd, t)) {
+		rd->n->n_over -= t->over;
+		return false;
+	}
+	if (!t->over && rd->n->n_over < OVER_MAX) {
+		t->over = true;
+		rd->n->n_over++;
+	}
+	return t->over;
+}
+
+static struct held **host_clear(const struct reading *rd)
+{
+	struct held **at = &rd->n->all, *t;
 
 	while ((t = *at)) {
-		if (t->host != host) {
+		if (t->host != rd->host->number || stays(rd, t)) {
 			at = &t->next;
 			continue;
 		}
@@ -300,7 +325,7 @@ int node_findings_take(struct node_findings *n, const struct host *h, const Clus
 		return 0;
 	if (!n->texts && !(n->texts = intern_new()))
 		return -ENOMEM;
-	end = host_clear(n, h->number);
+	end = host_clear(&rd);
 	for (size_t i = 0; i < r->n_findings && !rd.err; i++) {
 		struct held *t = is_of_job(r, r->findings[i], job) ? held_read(&rd, r->findings[i]) : NULL;
 
@@ -410,7 +435,23 @@ static bool is_said(const struct finding_list *found, const struct finding *f)
 	return false;
 }
 
-int node_findings_others(const struct node_findings *n, const struct model *m, struct finding_list *found)
+static void judged_note(struct node_findings *n)
+{
+	struct held **at = &n->all, *t;
+
+	while ((t = *at)) {
+		t->judged = true;
+		if (!t->over) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		free(t);
+	}
+	n->n_over = 0;
+}
+
+int node_findings_others(struct node_findings *n, const struct model *m, struct finding_list *found)
 {
 	int err = 0;
 
@@ -418,5 +459,6 @@ int node_findings_others(const struct node_findings *n, const struct model *m, s
 	for (const struct held *t = n->all; t && !err; t = t->next)
 		if (!is_cause(t->f.kind) && holds(t, m) && !is_said(found, &t->f))
 			err = held_add(n, t, first_alike(n, t, m), found);
+	judged_note(n);
 	return err;
 }

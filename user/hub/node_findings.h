@@ -15,15 +15,17 @@ struct held; /* one of them */
 
 struct node_findings { /* zeroed at first */
 	struct held *all;
+	size_t n_over;        /* of them those that no host says any more, and no detector had */
 	struct intern *texts; /* as long as the job */
 };
 
 void node_findings_free(struct node_findings *n);
-/* Takes the place of all that this host said before: those of this job's processes, or of no process. 0 or -ENOMEM. */
+/* Takes the place of all that this host said before: those of this job's processes, or of no process. What no tick was
+ * between waits for the next one. 0 or -ENOMEM. */
 int node_findings_take(struct node_findings *n, const struct host *h, const Cluster__NodeReport *r, const char *job);
 /* Before the hub's own detectors run: what may be a cause. 0 or -ENOMEM. */
 int node_findings_causes(const struct node_findings *n, const struct model *m, struct finding_list *found);
-/* Behind them: what else holds, and none of them reports. 0 or -ENOMEM. */
-int node_findings_others(const struct node_findings *n, const struct model *m, struct finding_list *found);
+/* Behind them: what else holds, and none of them reports. The end of a tick. 0 or -ENOMEM. */
+int node_findings_others(struct node_findings *n, const struct model *m, struct finding_list *found);
 
 #endif

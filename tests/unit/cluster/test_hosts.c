@@ -73,11 +73,14 @@ static void a_host_that_boots_is_the_same_host(void **state)
 
 	(void)state;
 	take(5, 100, 100 * SEC, WALL);
+	assert_false(hosts_boots(&hosts, &id));
 	id.boot_id = "boot-2";
+	assert_true(hosts_boots(&hosts, &id));
 	assert_int_equal(hosts_take(&hosts, &id, &host), HOST_NEW);
 	assert_int_equal(host->number, 1);
 	assert_string_equal(host->boot_id, "boot-2");
 	assert_int_equal(host->at_ns, WALL + 60 * SEC);
+	assert_false(hosts_boots(&hosts, &id));
 	assert_int_equal(take(5, 200, 200 * SEC, WALL + 61 * SEC), HOST_REPEATED); /* of the boot before */
 }
 

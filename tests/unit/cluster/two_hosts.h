@@ -214,7 +214,7 @@ static void second(int moving)
 			hub_turn(&hubs[i]);
 }
 
-static void seconds(int n, int moving)
+static inline void seconds(int n, int moving)
 {
 	while (n--)
 		second(moving);
