@@ -3,7 +3,7 @@
 """A real nats-server and a hub with the reports of 1,280 agents, each by a connection of its own: 10,240 ranks, 200
 collectives a second and rank. What the hub costs, how it goes through ten times as many for some seconds, and how long
 it takes to one incident when all ranks wait for one and every node says so. With LONG=1; HOSTS=n asks for another
-number of hosts, of which 16 are a replica."""
+number of hosts, of which 16 are a replica, TIMES=n for another burst."""
 import json
 import os
 import re
@@ -21,7 +21,8 @@ import job
 import reports
 
 HOSTS = int(os.environ.get("HOSTS", 1280))
-WARM_S, STEADY_S, BURST_S, AFTER_S, TIMES = 15, 30, 4, 10, 10
+WARM_S, STEADY_S, BURST_S, AFTER_S = 15, 30, 4, 10
+TIMES = int(os.environ.get("TIMES", 10))
 CPU_S, RSS_MIB, NODE_BYTES, OPEN_S = 1.0, 1024, 20000, 5.0  # the bars: of the hub for a second; of a node; to open
 SLOTS, LATEST_S = 10, 60
 
@@ -142,7 +143,9 @@ def cost(hub):
     hub.process.terminate()
     hub.process.wait(60)
     taken = int(re.search(r"([0-9]+) reports of", hub.words())[1])
-    print(f"  the hub took {taken} reports in {used:.1f} s of CPU time", flush=True)
+    carried = re.search(r"in place of ([0-9]+)", hub.words())
+    print(f"  the hub took {taken} reports ({carried[1] if carried else 0} carried by newer ones) in {used:.1f} s of "
+          "CPU time", flush=True)
     return used * HOSTS / taken
 
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * incident.c - the life of findings. An incident whose finding is absent for CLOSE_TICKS ticks closes: one tick
- * without it is no end. Of one event one incident is the root, to be read and paged: the one that opened first. What
- * comes later carries the root's id, also where it is the cause (explains).
+ * without it is no end, nor is it that nothing is known of its ranks any more. Of one event one incident is the root,
+ * to be read and paged: the one that opened first. What comes later carries the root's id, also where it is the cause
+ * (explains).
  */
 #include "pipeline/incident_private.h"
 
@@ -14,6 +15,8 @@
 #include "pipeline/finding_id.h"
 
 #define CLOSE_TICKS 2
+#define KEPT_NS 600000000000ull        /* while its ranks are unobserved */
+#define BACK_NS 5000000000ull          /* they are observed again: time to find it anew */
 #define UPDATE_EVERY_NS 10000000000ull /* an unchanged finding is reported again every 10 s, with fresh evidence */
 
 struct incidents *incidents_new(void)
@@ -291,6 +294,27 @@ static void closed_drop(struct incidents *s)
 	}
 }
 
+static bool all_unobserved(const struct finding *f, const struct model *m)
+{
+	for (int i = 0; i < f->n_ranks; i++) {
+		const struct proc *p = model_proc(m, finding_proc(f, i));
+
+		if (!p || p->dead || !proc_unobserved(p))
+			return false;
+	}
+	return f->n_ranks && f->kind != FINDING_UNOBSERVED;
+}
+
+/* Its finding is absent because its ranks are not seen, or were not a moment ago: that is not its end. */
+static bool is_kept(struct entry *e, const struct model *m)
+{
+	if (m->now_ns > e->held_ns + KEPT_NS)
+		return false;
+	if (all_unobserved(&e->now.f, m))
+		e->unseen_ns = m->now_ns;
+	return e->unseen_ns && m->now_ns < e->unseen_ns + BACK_NS;
+}
+
 int incidents_update(struct incidents *s, const struct finding_list *found, const struct model *m)
 {
 	struct entry *e;
@@ -308,7 +332,7 @@ int incidents_update(struct incidents *s, const struct finding_list *found, cons
 	for (e = s->entries; e; e = e->next) {
 		if (e->missed < 0)
 			e->missed = 0;
-		if (e->missed < CLOSE_TICKS)
+		if (e->missed < CLOSE_TICKS || is_kept(e, m))
 			continue;
 		e->open = false;
 		incident_past_keep(s, &e->now);

@@ -14,6 +14,7 @@ struct entry {
 	struct incident now;                      /* first: incidents_next_open() finds the entry by it */
 	uint64_t reported_ns, costed_ns, held_ns; /* held_ns: the last tick at which it held */
 	uint64_t parent;                          /* number of the one whose id it carries; 0: it is a root */
+	uint64_t unseen_ns;                       /* the last tick at which it did not and its ranks were unobserved */
 	struct subject subject;                   /* as it opened */
 	enum severity least;                      /* of a root: as grave as what explains it */
 	int missed;

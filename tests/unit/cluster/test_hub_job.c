@@ -157,6 +157,90 @@ static void one_that_is_stopped_is_one_incident(void **state)
 	assert_int_equal(memory_bus_count("\"phase\":\"close\""), 0);
 }
 
+static void rank_3_is_stopped(void)
+{
+	seconds(30, RANKS);
+	rank_3_sleeps();
+	thread_state[3] = 5;
+	since[3] = now;
+	seconds(10, 0);
+	assert_int_equal(memory_bus_count("\"phase\":\"open\""), 1);
+}
+
+static int n_stops(void)
+{
+	cJSON *o;
+	int n = 0;
+
+	for (int i = 0; (o = incident_nth(i)); i++) {
+		n += !strcmp(text_of(o, "class"), "stopped") || !strcmp(text_of(o, "kind"), "stopped");
+		cJSON_Delete(o);
+	}
+	return n;
+}
+
+/* Its host, or every one where the bus is away, is not heard for a while: that is no end of what was seen before. */
+static void what_is_not_seen_for_a_while_is_one_incident(void **state)
+{
+	cJSON *o;
+
+	(void)state;
+	rank_3_is_stopped();
+	for (int i = 0; i < 3; i++) {
+		reports[1] = false;
+		reports[0] = i == 2;
+		seconds(12 + i, 0);
+		reports[0] = reports[1] = true;
+		seconds(3 + 5 * i, 0);
+	}
+	o = incident_nth(0);
+	assert_non_null(o);
+	assert_string_equal(text_of(o, "class"), "stopped");
+	assert_string_not_equal(text_of(o, "phase"), "close");
+	cJSON_Delete(o);
+	thread_state[3] = 3;
+	seconds(5, RANKS);
+	o = incident_nth(0);
+	assert_string_equal(text_of(o, "phase"), "close");
+	cJSON_Delete(o);
+	assert_int_equal(n_stops(), 1);
+}
+
+static void what_ended_unseen_is_closed(void **state)
+{
+	cJSON *o;
+
+	(void)state;
+	rank_3_is_stopped();
+	reports[0] = reports[1] = false;
+	seconds(20, 0);
+	thread_state[3] = 3;
+	reports[0] = reports[1] = true;
+	seconds(7, RANKS);
+	o = incident_nth(0);
+	assert_non_null(o);
+	assert_string_equal(text_of(o, "phase"), "close");
+	cJSON_Delete(o);
+}
+
+/* Its host never comes back. */
+static void what_is_not_seen_any_more_is_closed(void **state)
+{
+	cJSON *o;
+
+	(void)state;
+	rank_3_is_stopped();
+	reports[1] = false;
+	seconds(590, 0);
+	o = incident_nth(0);
+	assert_string_not_equal(text_of(o, "phase"), "close");
+	cJSON_Delete(o);
+	seconds(30, 0);
+	o = incident_nth(0);
+	assert_string_equal(text_of(o, "phase"), "close");
+	cJSON_Delete(o);
+}
+
 /* Its agent lists the others: it has ended, and how is not known. */
 static void a_process_that_is_listed_no_more_is_dead(void **state)
 {
@@ -291,6 +375,9 @@ int main(void)
 		CASE(a_root_beside_a_silent_host),
 		CASE(who_was_last_heard_a_little_late_is_no_root),
 		CASE(one_that_is_stopped_is_one_incident),
+		CASE(what_is_not_seen_for_a_while_is_one_incident),
+		CASE(what_ended_unseen_is_closed),
+		CASE(what_is_not_seen_any_more_is_closed),
 		CASE(a_process_that_is_listed_no_more_is_dead),
 		CASE(a_hub_that_takes_over_goes_on_with_it),
 		CASE(what_opens_between_two_hubs_is_written),
