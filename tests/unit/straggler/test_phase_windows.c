@@ -22,10 +22,10 @@
 #define MS 1000000ull
 
 struct ms { /* of a step, of one rank */
-	int data, forward, backward, optimizer, other, gpu, exposed;
+	int data, forward, backward, optimizer, other, gpu, exposed, gc;
 };
 
-static const struct ms usual = { 2, 3, 5, 1, 1, 28, 2 }; /* 40 ms */
+static const struct ms usual = { 2, 3, 5, 1, 1, 28, 2, 0 }; /* 40 ms */
 static struct ms ranks[HAND_RANKS];
 static struct phase_windows windows;
 static struct finding_list found;
@@ -56,7 +56,7 @@ static int end(void **state)
 static void step(int r)
 {
 	const int host[] = { ranks[r].data,      ranks[r].forward, ranks[r].backward,
-			     ranks[r].optimizer, 0 /* gc */,       ranks[r].other };
+			     ranks[r].optimizer, ranks[r].gc,      ranks[r].other };
 	struct phase_totals *t = &known[r]->phase_totals;
 	int wall = ranks[r].gpu;
 
@@ -152,6 +152,29 @@ static void everybody(void **state)
 	v = judged();
 	assert_int_equal(v.reason.phase, PHASE_OPTIMIZER);
 	assert_true(v.who == WHO_EVERYBODY && !v.ranks && !v.proc);
+}
+
+/* Of one rank, and of all in turns, as collectors run when they like. */
+static void garbage_collection(void **state)
+{
+	struct phase_verdict v;
+
+	(void)state;
+	ranks[3].gc += 20;
+	all_wait_more(20, 3);
+	v = judged();
+	assert_int_equal(phase_reason_cause(&v.reason), CAUSE_GC);
+	assert_int_equal(v.who, WHO_RANKS);
+	assert_string_equal(v.ranks, "3");
+	end(state);
+	begin(state);
+	for (int r = 0; r < HAND_RANKS; r++) {
+		ranks[r].gc += 10;
+		ranks[r].gpu += 30;
+	}
+	v = judged();
+	assert_int_equal(phase_reason_cause(&v.reason), CAUSE_GC);
+	assert_int_equal(v.who, WHO_TURNS);
 }
 
 /* Each is late in a quarter of the steps, and waits for the others in the rest. */
@@ -271,6 +294,10 @@ static void a_straggler(void **state)
 	assert_float_equal(number_named(&f, "phase_percent", -1), 100, 1e-6);
 	own.phases.host_s[PHASE_DATA_WAIT] = 0.05;
 	assert_int_equal(host_cause(&own, peers, 3, 0.06).cause, CAUSE_DATA_WAIT);
+	own.phases.host_s[PHASE_GC] = 0.06;
+	c = host_cause(&own, peers, 3, 0.06);
+	assert_int_equal(c.cause, CAUSE_GC);
+	own.phases.host_s[PHASE_GC] = 0;
 	assert_int_equal(host_cause(&own, peers, 3, 0.7).cause, CAUSE_NONE);
 	assert_int_equal(host_cause(&own, peers, 0, 0.2).cause, CAUSE_NONE);
 	own.cost[COST_RUNQ] = 0.3; /* what the host does to it says more; the phase stays */
@@ -284,9 +311,9 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(nothing_changed), TEST(one_rank),    TEST(most_of_the_wait), TEST(everybody),
-		TEST(in_turns),        TEST(the_gpus),    TEST(no_word_on_gpus),  TEST(without_a_past),
-		TEST(which_worker),    TEST(a_straggler),
+		TEST(nothing_changed), TEST(one_rank),    TEST(most_of_the_wait),   TEST(everybody),
+		TEST(in_turns),        TEST(the_gpus),    TEST(no_word_on_gpus),    TEST(without_a_past),
+		TEST(which_worker),    TEST(a_straggler), TEST(garbage_collection),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

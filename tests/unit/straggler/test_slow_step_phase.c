@@ -146,6 +146,9 @@ static void what_it_is_as_a_cause(void **state)
 	show(PHASE_OPTIMIZER, 0);
 	many(UNLIKE, SLOW_S);
 	assert_int_equal(only()->cause, CAUSE_HOST_PHASE);
+	show(PHASE_GC, 0);
+	many(UNLIKE, SLOW_S);
+	assert_int_equal(only()->cause, CAUSE_GC);
 	show(PHASE_GPU_WAIT, 0);
 	many(UNLIKE, SLOW_S);
 	assert_int_equal(only()->cause, CAUSE_GPU_OR_UNKNOWN); /* it may be a wait for communication */
