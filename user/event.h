@@ -22,6 +22,7 @@
 #include "tracers/nccl/wire/proxy.h"
 #include "tracers/nccl/wire/reported.h"
 #include "tracers/sched/wire/pressure.h"
+#include "tracers/sched/wire/storage.h"
 #include "tracers/sched/wire/throttle.h"
 #include "tracers/torch/wire/group.h"
 #include "tracers/torch/wire/torch.h"
@@ -64,6 +65,7 @@ enum event_kind {
 	EV_CAPTURE,  /* capture: graph capture, instantiation, launch, destruction; only calls that succeeded, but that
 		      * launches and destructions are reported as they begin */
 	EV_THROTTLE, /* throttle: the process' cgroup and its CPU quota, cumulative */
+	EV_STORAGE,  /* storage: how long the process was blocked on a file system, cumulative */
 	EV_SPAN,     /* generic: any tracer's slice on the thread */
 	EV_INSTANT,  /* generic */
 	EV_COUNTER,  /* generic */
@@ -338,7 +340,14 @@ struct event {
 			uint64_t begin_ns;
 			enum task_state state;
 			uint64_t runq_ns;
+			uint32_t storage_at; /* STORAGE_AT(): blocked in a call on a file; 0 it was not */
+			const char *file;    /* of that call; "" unknown */
 		} off;
+		struct {
+			struct storage_sum sum;
+			const char *file;  /* of its longest call; "" unknown */
+			const char *mount; /* "/data (nfs4 filer:/export, 0:52)"; "" unknown */
+		} storage;
 		struct {
 			uint64_t begin_ns;                     /* with tid the key of the wait */
 			const char *kernel_stack, *user_stack; /* frames, newline-separated, innermost first; "" none */

@@ -54,6 +54,50 @@ struct cred {
 	kuid_t uid;
 };
 
+struct super_block {
+	u32 s_dev;
+};
+
+struct inode {
+	unsigned short i_mode;
+	struct super_block *i_sb;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct qstr d_name;
+	struct inode *d_inode;
+	struct super_block *d_sb;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct file {
+	struct inode *f_inode;
+	struct path f_path;
+	s64 f_pos;
+	void *private_data;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct nameidata {
+	struct path path;
+	struct qstr last;
+};
+
 struct task_struct {
 	unsigned int __state;
 	int on_cpu;
@@ -73,6 +117,9 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
 	struct seccomp seccomp;
+	unsigned in_iowait : 1;
+	struct files_struct *files;
+	struct nameidata *nameidata;
 	const struct cred *real_cred;
 };
 
@@ -91,15 +138,6 @@ struct bpf_iter_meta {
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
-};
-
-struct inode {
-	unsigned short i_mode;
-};
-
-struct file {
-	struct inode *f_inode;
-	void *private_data;
 };
 
 struct bpf_iter__task_file {

@@ -5,10 +5,12 @@
  */
 #include "bpf/record.bpf.h"
 #include "tracers/sched/sched.h"
+#include "tracers/sched/storage.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 RECORD_IN_BTF(sched_off);
+RECORD_IN_BTF(sched_storage_wait);
 
 /* Task states: include/linux/sched.h. TASK_IDLE is UNINTERRUPTIBLE | NOLOAD and no D state. */
 #define KERNEL_INTERRUPTIBLE 0x1
@@ -87,6 +89,9 @@ static __always_inline void switch_out(void *ctx, struct task_struct *p, __u8 st
 		e->preempted++;
 	}
 	e->n_frames = 0;
+	e->call.waits_at = 0;
+	if (kernel_has(TASK_REGS) && (state == SCHED_DISK || state == SCHED_SLEEP))
+		storage_wait_begin(p, state, &e->call);
 	if (state != SCHED_DISK)
 		return;
 	/* The wait begins here, in the task's own context: its user stack cannot be had later without its mmap_lock. */
@@ -126,22 +131,48 @@ static __always_inline void behind_note(struct sched_entry *e, struct task_struc
 		e->behind[0] = 0;
 }
 
+static __always_inline void off_fill(struct sched_off *r, struct task_struct *p, const struct sched_entry *e,
+				     __u64 runq_ns)
+{
+	r->hdr.tid = p->pid;
+	r->hdr.tgid = p->tgid;
+	r->begin_ns = e->off_since_ns;
+	r->runq_ns = runq_ns;
+	r->state = e->off_state;
+	r->reserved = 0;
+}
+
+static __always_inline void storage_emit(struct task_struct *p, const struct sched_entry *e, __u64 runq_ns)
+{
+	struct sched_storage_wait *r =
+		record_reserve(RING_NORMAL, struct sched_storage_wait, WIRE_SCHED, SCHED_STORAGE_WAIT);
+
+	if (!r)
+		return;
+	off_fill(&r->off, p, e, runq_ns);
+	r->at = e->call.waits_at;
+	r->reserved = 0;
+	__builtin_memcpy(r->file, e->call.file, sizeof(r->file));
+	record_submit(r);
+}
+
 static __always_inline void off_emit(struct task_struct *p, const struct sched_entry *e, __u64 now)
 {
 	__u64 runq = e->wake_ns ? now - e->wake_ns : 0, off = now - e->off_since_ns;
 	struct sched_off *r;
 
-	if (off < DRAW_WAIT_NS || (e->off_state == SCHED_SLEEP && off < DRAW_SLEEP_NS && runq < DRAW_WAIT_NS))
+	if (off < DRAW_WAIT_NS)
+		return;
+	if (e->call.waits_at) {
+		storage_emit(p, e, runq);
+		return;
+	}
+	if (e->off_state == SCHED_SLEEP && off < DRAW_SLEEP_NS && runq < DRAW_WAIT_NS)
 		return;
 	r = record_reserve(RING_NORMAL, struct sched_off, WIRE_SCHED, SCHED_OFF);
 	if (!r)
 		return;
-	r->hdr.tid = p->pid;
-	r->hdr.tgid = p->tgid;
-	r->begin_ns = e->off_since_ns;
-	r->runq_ns = runq;
-	r->state = e->off_state;
-	r->reserved = 0;
+	off_fill(r, p, e, runq);
 	record_submit(r);
 }
 
@@ -154,12 +185,15 @@ static __always_inline void switch_in(struct task_struct *p, struct task_struct 
 	if (e->off_since_ns) {
 		wait_account(e, now);
 		off_emit(p, e, now);
+		if (e->call.waits_at)
+			storage_wait_end(e->tgid, &e->call, (e->wake_ns ? e->wake_ns : now) - e->off_since_ns, now);
 		behind_note(e, prev, now);
 	}
 	e->state = SCHED_ON_CPU;
 	e->since_ns = now;
 	e->off_since_ns = 0;
 	e->wake_ns = 0;
+	e->call.waits_at = 0;
 }
 
 /* Not BPF_PROG: that reads all arguments, and the last one came with 5.18. */

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "sched.skel.h"
 #include "tracers/sched/sched_sample.h"
+#include "tracers/sched/storage.h"
 #include "tracers/sched/cpu_quota.h"
 #include "inspect/discover/discover.h"
 #include "inspect/stack/evidence.h"
@@ -58,6 +59,7 @@ struct sched_scan {
 	uint64_t sampled_ns;        /* tier watch */
 	bool has_mounts;
 	struct cgroup_mounts mounts;
+	struct storage_scan storage;
 };
 
 static const void *sched_object(size_t *ret_size)
@@ -419,12 +421,16 @@ static int map_tick(struct tracer_handle *h, struct sched_scan *s, uint64_t now_
 static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
 {
 	struct sched_scan *s = tracer_state(h, sizeof(*s));
+	int err;
 
 	if (!s)
 		return -ENOMEM;
 	s->evidence_until_ns = clock_monotonic_ns() + EVIDENCE_NS;
 	s->files_until_ns = clock_monotonic_ns() + FILES_NS;
-	return tracer_tier(h) == TIER_WATCH ? samples_tick(h, s, now_ns) : map_tick(h, s, now_ns);
+	if (tracer_tier(h) == TIER_WATCH)
+		return samples_tick(h, s, now_ns);
+	err = map_tick(h, s, now_ns);
+	return err ? err : storage_scan_tick(h, &s->storage, now_ns);
 }
 
 static void sched_end(struct tracer_handle *h)
@@ -436,12 +442,14 @@ static void sched_end(struct tracer_handle *h)
 		HASH_DELETE(hh, s->seen, t);
 		free(t);
 	}
+	storage_scan_free(&s->storage);
 }
 
 static const struct tracer sched_tracer = {
 	.name = "sched",
 	.id = WIRE_SCHED,
 	.object = sched_object,
+	.start = storage_start,
 	.on_proc = sched_on_proc,
 	.tick = sched_tick,
 	.end = sched_end,

@@ -8,8 +8,17 @@
 #define RANKTRACE_SCHED_H
 
 #include "schemas/wire.h"
+#include "tracers/sched/wire/storage.h"
 
-enum sched_kind { SCHED_TASK = 1, SCHED_OFF = 2, SCHED_BLOCKED = 3, SCHED_BLOCKED_END = 4, SCHED_THROTTLE = 5 };
+enum sched_kind {
+	SCHED_TASK = 1,
+	SCHED_OFF = 2,
+	SCHED_BLOCKED = 3,
+	SCHED_BLOCKED_END = 4,
+	SCHED_THROTTLE = 5,
+	SCHED_STORAGE = 6,
+	SCHED_STORAGE_WAIT = 7
+};
 
 enum sched_state { /* as enum task_state of event.h */
 		   SCHED_UNKNOWN = 0,
@@ -22,6 +31,22 @@ enum sched_state { /* as enum task_state of event.h */
 };
 
 #define SCHED_FRAMES 16
+
+#define STORAGE_CALLS_MAX 512  /* numbers of system calls */
+#define STORAGE_BY_PATH 0x100u /* the call names its file by a path, not by a descriptor */
+#define STORAGE_SUMS_MAX 4096  /* of all processes */
+
+struct storage_key {
+	__u32 tgid, at; /* STORAGE_AT() */
+};
+
+struct storage_call {       /* the call in which a task was blocked last, or is */
+	__u64 id, end_ns;   /* what it is told apart by; end of its last wait */
+	__u64 blocked_ns;   /* so far */
+	__u64 next_id;      /* of the wait that goes on */
+	__u32 at, waits_at; /* STORAGE_AT(); waits_at 0: it does not wait for storage now */
+	char file[STORAGE_FILE_LEN];
+};
 
 struct sched_entry {        /* map value, key tid */
 	__u64 since_ns;     /* in `state` */
@@ -37,6 +62,7 @@ struct sched_entry {        /* map value, key tid */
 	__u64 stopped_ns;           /* part of sleep_ns */
 	__u64 behind_ns;            /* longest wait for a CPU recently: fades with every one that follows */
 	char behind[WIRE_COMM_LEN]; /* who ran there at its end; "" an idle CPU, as under a quota */
+	struct storage_call call;
 };
 
 struct sched_sample { /* one thread, at one moment; tier watch reads these instead of following every switch */
@@ -68,6 +94,23 @@ struct sched_off { /* hdr.ts: back on a CPU */
 	__u32 reserved;
 };
 _Static_assert(sizeof(struct sched_off) == 48, "sched_off");
+
+struct sched_storage { /* hdr.tgid; text: the mount, with its zero byte */
+	struct wire_hdr hdr;
+	struct storage_sum body;
+	__u16 mount_len;
+	__u16 reserved[3];
+	char text[];
+};
+_Static_assert(sizeof(struct sched_storage) == 144, "sched_storage");
+
+struct sched_storage_wait { /* in place of a sched_off, which it begins as */
+	struct sched_off off;
+	__u32 at; /* STORAGE_AT() */
+	__u32 reserved;
+	char file[STORAGE_FILE_LEN];
+};
+_Static_assert(sizeof(struct sched_storage_wait) == 96, "sched_storage_wait");
 
 struct sched_blocked { /* text: kernel stack, user stack, wchan, system call, file, mount; each with its zero byte */
 	struct wire_hdr hdr;

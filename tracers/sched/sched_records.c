@@ -57,6 +57,28 @@ static int decode_off(const struct wire_hdr *rec, struct intern *strings, struct
 	return 1;
 }
 
+static int decode_storage(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct sched_storage *r = (const void *)rec;
+	const char **const mount[] = { &e->storage.mount };
+
+	if (!STORAGE_ACT(r->body.at))
+		return -EINVAL;
+	e->storage.file = intern_bytes(strings, r->body.file, sizeof(r->body.file));
+	return e->storage.file ? record_texts(rec, sizeof(*r), 1, &r->mount_len, mount, strings) : -EINVAL;
+}
+
+static int decode_storage_wait(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct sched_storage_wait *r = (const void *)rec;
+
+	if (!STORAGE_ACT(r->at))
+		return -EINVAL;
+	e->off.storage_at = r->at;
+	e->off.file = intern_bytes(strings, r->file, sizeof(r->file));
+	return e->off.file ? decode_off(rec, strings, e) : -EINVAL;
+}
+
 static int decode_blocked_end(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
 	const struct sched_blocked_end *r = (const void *)rec;
@@ -77,6 +99,11 @@ const struct record_kind source_records_sched[] = {
 	  .times = { offsetof(struct sched_blocked, begin_ns) }, .in_autopsy = true, .decode = decode_blocked },
 	{ "sched_blocked_end", SCHED(SCHED_BLOCKED_END), .size = sizeof(struct sched_blocked_end),
 	  .times = { offsetof(struct sched_blocked_end, begin_ns) }, .decode = decode_blocked_end },
+	{ "sched_storage", SCHED(SCHED_STORAGE), .event = EV_STORAGE, .to = offsetof(struct event, storage.sum),
+	  .bytes = sizeof(struct storage_sum), .size = sizeof(struct sched_storage),
+	  .kept_by = offsetof(struct sched_storage, body.at), .decode = decode_storage },
+	{ "sched_storage_wait", SCHED(SCHED_STORAGE_WAIT), .size = sizeof(struct sched_storage_wait),
+	  .times = { offsetof(struct sched_storage_wait, off.begin_ns) }, .decode = decode_storage_wait },
 	{ "sched_throttle", SCHED(SCHED_THROTTLE), RECORD_AS_EVENT(EV_THROTTLE, throttle) },
 	{}
 };

@@ -108,6 +108,8 @@ int kernel_lacks_read(uint32_t *ret)
 		lacks |= KERNEL_BIT(UPROBE_MULTI);
 	if (!enum_has(btf, "bpf_func_id", "BPF_FUNC_get_attach_cookie"))
 		lacks |= KERNEL_BIT(COOKIE);
+	if (!enum_has(btf, "bpf_func_id", "BPF_FUNC_task_pt_regs"))
+		lacks |= KERNEL_BIT(TASK_REGS);
 	if (tracepoint_args(btf, "btf_trace_sched_switch") < 4)
 		lacks |= KERNEL_BIT(PREV_STATE);
 	/* Links of perf uprobes carry cookies, and links of uprobe.multi (added later) always do: no cookies means no

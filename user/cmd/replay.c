@@ -24,11 +24,11 @@ struct replay_args {
 	char **files; /* one, but for --merge; borrowed from the command line */
 	int n_files;
 	struct outputs outputs;
-	bool merge, ops, json, steps, qps;
+	bool merge, ops, json, steps, storage, qps;
 	enum severity fail_on;
 };
 
-enum { OPT_FAIL_ON = 2000 };
+enum { OPT_FAIL_ON = 2000, OPT_STORAGE };
 
 static const struct argp_option replay_options[] = {
 	{ "output", 'o', "FILE", 0,
@@ -44,6 +44,8 @@ static const struct argp_option replay_options[] = {
 	  "instead of the findings, each step of each rank with its phases, and each rank's iteration clock, as "
 	  "JSON lines",
 	  HELP_OUTPUT },
+	{ "storage", OPT_STORAGE, 0, 0,
+	  "instead of the findings, how long each rank was blocked on which file system, as JSON lines", HELP_OUTPUT },
 	{ "qps", 'Q', 0, 0, "instead of the findings, each RDMA queue pair as a JSON line", HELP_OUTPUT },
 	{ "fail-on", OPT_FAIL_ON, "SEVERITY", 0, FAIL_ON_HELP " (critical)", HELP_MESSAGES },
 	{ "quiet", 'q', 0, 0, "only errors and warnings on standard error", HELP_MESSAGES },
@@ -63,6 +65,7 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'O': a->ops = true; return 0;
 	case 'S': a->steps = true; return 0;
+	case OPT_STORAGE: a->storage = true; return 0;
 	case 'Q': a->qps = true; return 0;
 	case 'j': a->json = true; return 0;
 	case 'q': log_quiet = true; return 0;
@@ -78,8 +81,9 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "which recording? ranktrace replay FILE.rtr (-: standard input)");
 		if (a->n_files > 1 && !a->merge)
 			argp_error(state, "one recording at a time; --merge takes those of several hosts as one");
-		if (outputs_take_stdout(&a->outputs) && (a->ops || a->steps || a->qps || a->json))
-			argp_error(state, "-o - and --ops, --steps, --qps or --json both want standard output");
+		if (outputs_take_stdout(&a->outputs) && (a->ops || a->steps || a->storage || a->qps || a->json))
+			argp_error(state,
+				   "-o - and --ops, --steps, --storage, --qps or --json both want standard output");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -87,7 +91,12 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 
 static const char *sink_of(const struct replay_args *a)
 {
-	return a->ops ? "ops" : a->json ? "json" : a->steps ? "steps" : a->qps ? NULL : "terminal";
+	return a->ops       ? "ops"
+	       : a->json    ? "json"
+	       : a->steps   ? "steps"
+	       : a->storage ? "storage"
+	       : a->qps     ? NULL
+			    : "terminal";
 }
 
 /* The outputs, behind the inputs, which are open; then all rights go. */

@@ -118,11 +118,45 @@ static void main_thread_write(struct page *p, const struct rank_name *n, const s
 	page_put(p, METRIC_MAIN_THREAD, (double)t->disk_ns * 1e-9, n->job, n->rank, "blocked");
 }
 
+/* One histogram for each file system: the calls of all kinds, whose own share of the time is beside it. */
+static void storage_calls_write(struct page *p, const struct rank_name *n, const struct proc *proc,
+				const struct storage *first, const struct mount_parts *mount)
+{
+	uint32_t device = STORAGE_DEVICE(first->sum.at);
+	struct histogram h = { .sum_ns = 0 };
+
+	_Static_assert(STORAGE_BOUNDS == HISTOGRAM_BOUNDS, "lengths of calls are the buckets");
+	for (const struct storage *s = proc->storage_of_rank; s != first; s = s->next)
+		if (STORAGE_DEVICE(s->sum.at) == device) /* it is written already */
+			return;
+	for (const struct storage *s = first; s; s = s->next) {
+		if (STORAGE_DEVICE(s->sum.at) != device)
+			continue;
+		h.sum_ns += s->sum.blocked_ns;
+		for (int i = 0; i <= STORAGE_BOUNDS; i++)
+			h.counts[i] += s->sum.by_length[i];
+	}
+	page_put_histogram(p, METRIC_STORAGE_CALLS, &h, n->job, n->rank, mount->point, mount->type);
+}
+
+static void storage_write(struct page *p, const struct rank_name *n, const struct proc *proc)
+{
+	struct mount_parts mount;
+
+	for (const struct storage *s = proc->storage_of_rank; s; s = s->next) {
+		mount_split(storage_mount(proc, s->sum.at), &mount);
+		page_put(p, METRIC_STORAGE_BLOCKED, (double)s->sum.blocked_ns * 1e-9, n->job, n->rank, mount.point,
+			 mount.type, storage_act_name(s->sum.at));
+		storage_calls_write(p, n, proc, s, &mount);
+	}
+}
+
 static void host_write(struct page *p, const struct rank_name *n, const struct model *m, const struct proc *proc)
 {
 	if (proc->shared) /* what its ranks take is not known apart */
 		return;
 	main_thread_write(p, n, m, proc);
+	storage_write(p, n, proc);
 	if (proc->throttle_seen_ns && proc->quota_cores > 0)
 		page_put(p, METRIC_THROTTLED, (double)proc->throttled_ns * 1e-9, n->job, n->rank);
 	if (proc->io_seen_ns)

@@ -172,6 +172,7 @@ static apply_fn *const apply_table[] = {
 	[EV_CAPTURE] = capture_apply,
 	[EV_THROTTLE] = proc_apply,
 	[EV_TASK_OFF] = nothing_apply,
+	[EV_STORAGE] = storage_apply,
 	[EV_BLOCKED] = proc_apply,
 	[EV_BLOCKED_END] = proc_apply,
 	[EV_SPAN] = nothing_apply,

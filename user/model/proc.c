@@ -246,6 +246,7 @@ void proc_free(struct proc_own *p)
 	streams_free(p);
 	phases_free(p);
 	counters_free(&p->p);
+	storage_free(&p->p);
 	HASH_ITER (hh, p->tasks, t, next) {
 		task_free(p, t);
 	}

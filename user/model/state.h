@@ -337,6 +337,9 @@ void streams_free(struct proc_own *p);
 /* counter.c */
 int counter_apply(struct model *m, const struct event *e); /* COUNTER */
 void counters_free(struct proc *p);
+/* storage/storage.c */
+int storage_apply(struct model *m, const struct event *e); /* STORAGE */
+void storage_free(struct proc *p);
 /* calls.c */
 int call_apply(struct model *m, const struct event *e);        /* CALL CALL_OPEN CUDA_ERROR */
 struct call_own **call_find(struct proc_own *p, uint32_t tid); /* the link to it; *link NULL: in none */

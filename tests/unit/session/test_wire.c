@@ -42,6 +42,7 @@ static const struct {
 	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_counts_value" },
 	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_entry" },
 	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_off" },
+	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_storage_wait" },
 	{ "bpf/tracers/torch/torch.bpf.o", "ranktrace", "torch_record" },
 	{ "bpf/tracers/python/python.bpf.o", "ranktrace", "python_gc_record" },
 	{ "bpf/tracers/torch/torch_groups.bpf.o", "ranktrace", "torch_group_record" },

@@ -14,7 +14,7 @@
 
 struct mount_line {
 	int id;
-	char device[24], point[512], type[64], source[256];
+	char device[24], root[512], point[512], type[64], source[256];
 };
 
 /* "\040" and the like stand for characters that would end a field. */
@@ -38,7 +38,7 @@ static bool line_parse(const char *line, struct mount_line *ret)
 {
 	const char *dash = strstr(line, " - ");
 
-	if (!dash || sscanf(line, "%d %*d %23s %*s %511s", &ret->id, ret->device, ret->point) != 3 ||
+	if (!dash || sscanf(line, "%d %*d %23s %511s %511s", &ret->id, ret->device, ret->root, ret->point) != 4 ||
 	    sscanf(dash, " - %63s %255s", ret->type, ret->source) != 2)
 		return false;
 	unescape(ret->point);
@@ -53,6 +53,11 @@ static bool holds(const char *point, const char *path)
 	if (n && point[n - 1] == '/') /* the root */
 		n--;
 	return !strncmp(path, point, n) && (path[n] == '/' || !path[n]);
+}
+
+static void mount_put(const struct mount_line *l, char *to, size_t size)
+{
+	snprintf(to, size, "%s (%s %s, %s)", l->point, l->type, l->source, l->device);
 }
 
 bool mount_find(const char *mountinfo, int id, const char *path, char *to, size_t size)
@@ -70,12 +75,42 @@ bool mount_find(const char *mountinfo, int id, const char *path, char *to, size_
 		if (n < most)
 			continue;
 		most = n;
-		snprintf(to, size, "%s (%s %s, %s)", l.point, l.type, l.source, l.device);
+		mount_put(&l, to, size);
 	}
 	free(line);
 	if (f)
 		fclose(f);
 	return *to;
+}
+
+/* Of two mounts of one file system the one of all of it, else the one with the shorter path. */
+static bool is_better(const struct mount_line *l, const struct mount_line *best)
+{
+	bool whole = !strcmp(l->root, "/"), best_whole = !strcmp(best->root, "/");
+
+	if (!*best->device || whole != best_whole)
+		return !*best->device || whole;
+	return strlen(l->point) < strlen(best->point);
+}
+
+bool mount_of_device(const char *mountinfo, unsigned int major, unsigned int minor, char *to, size_t size)
+{
+	struct mount_line l, best = { .id = MOUNT_ID_UNKNOWN };
+	FILE *f = fopen(mountinfo, "re");
+	char *line = NULL, device[24];
+	size_t cap = 0;
+
+	*to = '\0';
+	snprintf(device, sizeof(device), "%u:%u", major, minor);
+	while (f && getline(&line, &cap, f) > 0)
+		if (line_parse(line, &l) && !strcmp(l.device, device) && is_better(&l, &best))
+			best = l;
+	free(line);
+	if (f)
+		fclose(f);
+	if (*best.device)
+		mount_put(&best, to, size);
+	return *best.device;
 }
 
 /* The number of the mount that an open file is on. */

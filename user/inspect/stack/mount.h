@@ -21,6 +21,10 @@ struct target_evidence;
  */
 bool mount_find(const char *mountinfo, int id, const char *path, char *to, size_t size);
 
+/* The same, of the file system with that device number: of several mounts of it the one of all of it, with the shortest
+ * path. */
+bool mount_of_device(const char *mountinfo, unsigned int major, unsigned int minor, char *to, size_t size);
+
 /* Of the file that this call of a process is about; "" where it is about none, or that is not known. */
 void mount_of_evidence(uint32_t tgid, const struct target_evidence *e, char *to, size_t size);
 

@@ -244,6 +244,8 @@ static struct proc proc_who(const struct proc *p)
 		.cuda_events = p->cuda_events,
 		.calls = p->calls,
 		.steps = p->steps,
+		.storage = p->storage,
+		.storage_of_rank = p->storage_of_rank,
 		.next = p->next,
 		.last_op = p->last_op,
 		.dead = p->dead,
