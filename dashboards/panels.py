@@ -201,7 +201,10 @@ DASHBOARDS = {
         ]),
     ]),
 }
-NO_PANEL = {}  # name of a metric -> why it has none
+NO_PANEL = {  # name of a metric -> why it has none
+    "ranktrace_storage_blocked_seconds_total": "a job that is never blocked in a call on a file has no series",
+    "ranktrace_storage_blocked_call_seconds": "the same",
+}
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH, HEIGHT = {"stat": 4, "table": 24}, {"stat": 4}

@@ -14,10 +14,11 @@ import job
 
 THAW_AT_MOST_S = 60
 RANK = """
-import sys
+import sys, time
 for path in sys.stdin:
+    begin = time.monotonic()
     open(path.strip(), "w").close()
-    print("done", flush=True)
+    print(time.monotonic() - begin, flush=True)
 """
 
 job.need_root()
@@ -86,8 +87,18 @@ def checks(ranks):
     wait_for("consequences", lambda f: f["kind"] == "d_state" and f["caused_by"] == stall["id"])
     run("fsfreeze", "-u", mount)
     wait_for("the end", lambda f: f["id"] == stall["id"] and f["phase"] == "close")
-    for r in ranks:
-        job.check(r.stdout.readline() == "done\n", "a rank did not go on")
+    return [float(r.stdout.readline()) for r in ranks]
+
+
+def storage_check(took):
+    """The time for which each rank was blocked, by its own clock, with the mount: a rank elsewhere has none of it."""
+    out = subprocess.run([job.RANKTRACE, "replay", "--storage", "-q", f"{folder}/f.rtr"], capture_output=True, text=True)
+    here = {s["rank"]: s for s in map(json.loads, out.stdout.splitlines()) if s["mount"] == mount}
+    job.check(sorted(here) == [0, 1], f"who was blocked there: {out.stdout}, {out.stderr}")
+    for rank, s in here.items():
+        job.check(s["call"] == "open" and s["type"] == "ext4" and s["calls"] == 1, f"how: {s}")
+        job.check(s["longest_file"].startswith("checkpoint-"), f"in which file: {s}")
+        job.check(0.5 * took[rank] < s["blocked_ns"] / 1e9 < took[rank], f"{took[rank]} s are not as long as {s}")
 
 
 guardian = mounted()
@@ -98,7 +109,7 @@ with open(f"{folder}/findings", "w") as out, open(f"{folder}/stderr", "w") as er
 try:
     job.wait_session(tracer, f"{folder}/stderr", lambda line: "3 processes" in line)
     run("fsfreeze", "-f", mount)
-    checks(ranks)
+    took = checks(ranks)
 finally:
     subprocess.run(["fsfreeze", "-u", mount], stderr=subprocess.DEVNULL)
     for r in ranks:
@@ -111,3 +122,4 @@ live = [f for f in findings() if f["phase"] == "open"]
 again = subprocess.run([job.RANKTRACE, "replay", "--json", "-q", f"{folder}/f.rtr"], capture_output=True, text=True)
 replayed = [f for f in map(json.loads, again.stdout.splitlines()) if f.get("phase") == "open"]
 job.check([f["id"] for f in live] == [f["id"] for f in replayed], f"a replay says otherwise: {again.stdout}")
+storage_check(took)

@@ -14,7 +14,6 @@
 #include "tracers/sched/sched.h"
 #include "uthash.h"
 
-#define SCAN_EVERY_NS 1000000000ull
 #define MOUNT_LEN 512
 
 struct storage_seen {
@@ -189,9 +188,6 @@ int storage_scan_tick(struct tracer_handle *h, struct storage_scan *s, uint64_t 
 	struct storage_key key, next;
 	int err = 0, more;
 
-	if (now_ns - s->scanned_ns < SCAN_EVERY_NS)
-		return 0;
-	s->scanned_ns = now_ns;
 	more = tracer_map_next(h, "storage_sums", NULL, &next);
 	while (!more && !err) {
 		key = next;

@@ -15,13 +15,12 @@ struct storage_seen;
 
 struct storage_scan { /* zeroed at first */
 	struct storage_seen *seen;
-	uint64_t scanned_ns;
 };
 
 /* What calls of that number do, | STORAGE_BY_PATH (sched.h); STORAGE_NONE: they are about no file. */
 uint32_t storage_call_act(uint32_t nr);
 int storage_start(struct tracer_handle *h); /* 0 or -errno */
-/* Emits what grew, once a second; forgets processes that are no targets any more. 0 or -errno. */
+/* Emits what grew; forgets processes that are no targets any more. 0 or -errno. */
 int storage_scan_tick(struct tracer_handle *h, struct storage_scan *s, uint64_t now_ns);
 void storage_scan_free(struct storage_scan *s);
 

@@ -22,6 +22,10 @@ static const char LIST[] =
 	"30 22 0:52 / /data rw,relatime shared:7 master:3 - nfs4 filer:/export rw,vers=4.2,addr=10.0.0.9\n"
 	"31 30 0:60 /job /data/ckpt\\040new rw - lustre 10.0.0.1@tcp:/scratch rw\n"
 	"not a mount at all\n"
+	"34 22 259:2 /etc/hosts /h rw - ext4 /dev/nvme0n1p2 rw\n"
+	"35 22 259:2 / /a/longer/path rw - ext4 /dev/nvme0n1p2 rw\n"
+	"36 22 259:2 / /disk rw - ext4 /dev/nvme0n1p2 rw\n"
+	"37 22 259:2 /x /y rw - ext4 /dev/nvme0n1p2 rw\n"
 	"32 22 0:61 / /over rw - tmpfs tmpfs rw\n"
 	"33 22 0:62 / /over rw shared:9 - fuse.s3fs s3fs rw,user_id=0\n";
 
@@ -77,6 +81,21 @@ static void by_number(void **state)
 	assert_false(mount_find("/nonexistent", MOUNT_ID_UNKNOWN, "/data/x", to, sizeof(to)));
 }
 
+/* Of several mounts of one file system that of all of it, of these the one with the shortest path. */
+static void by_device(void **state)
+{
+	char to[256];
+
+	(void)state;
+	assert_true(mount_of_device(path, 0, 60, to, sizeof(to)));
+	assert_string_equal(to, "/data/ckpt new (lustre 10.0.0.1@tcp:/scratch, 0:60)");
+	assert_true(mount_of_device(path, 259, 2, to, sizeof(to)));
+	assert_string_equal(to, "/disk (ext4 /dev/nvme0n1p2, 259:2)");
+	assert_false(mount_of_device(path, 25, 92, to, sizeof(to)));
+	assert_string_equal(to, "");
+	assert_false(mount_of_device("/nonexistent", 0, 60, to, sizeof(to)));
+}
+
 /* Both ways lead to the same mount of this process: by an open file, and by a path. */
 static void of_a_call(void **state)
 {
@@ -108,6 +127,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(by_path),
 		cmocka_unit_test(by_number),
+		cmocka_unit_test(by_device),
 		cmocka_unit_test(of_a_call),
 	};
 
