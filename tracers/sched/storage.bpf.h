@@ -70,15 +70,16 @@ static __always_inline __u64 call_id(struct pt_regs *regs, __u64 position)
 	return id * mix + position;
 }
 
+/* Most sleeps in read() are on pipes and sockets: what pointers of known types lead to is read without a call. */
 static __always_inline struct file *file_of(struct task_struct *p, __u64 fd)
 {
-	struct fdtable *table = BPF_CORE_READ(p, files, fdt);
-	struct file **all, *f = NULL;
+	struct files_struct *files = p->files;
+	struct fdtable *table = files ? files->fdt : NULL;
+	struct file *f = NULL;
 
-	if (!table || fd >= BPF_CORE_READ(table, max_fds))
+	if (!table || fd >= table->max_fds)
 		return NULL;
-	all = BPF_CORE_READ(table, fd);
-	bpf_probe_read_kernel(&f, sizeof(f), &all[fd]);
+	bpf_probe_read_kernel(&f, sizeof(f), table->fd + fd);
 	return f;
 }
 
@@ -95,15 +96,18 @@ static __always_inline __u32 wait_by_file(struct task_struct *p, struct pt_regs 
 					  struct storage_call *c)
 {
 	struct file *f = file_of(p, first_argument(regs));
+	struct inode *inode = f ? BPF_CORE_READ(f, f_inode) : NULL;
 
-	c->next_id = call_id(regs, BPF_CORE_READ(f, f_pos));
-	/* close() takes the descriptor out of the table before it writes what is left: a wait in D is storage's */
-	if (!f && act == STORAGE_CLOSE)
-		return STORAGE_AT(0, act);
-	if (!is_stored(BPF_CORE_READ(f, f_inode)))
+	if (inode && !is_stored(inode))
 		return 0;
+	/* close() takes the descriptor out of the table before it writes what is left: a wait in D is storage's */
+	if (!inode && act != STORAGE_CLOSE)
+		return 0;
+	c->next_id = call_id(regs, f ? BPF_CORE_READ(f, f_pos) : 0);
+	if (!inode)
+		return STORAGE_AT(0, act);
 	bpf_probe_read_kernel_str(c->file, sizeof(c->file), BPF_CORE_READ(f, f_path.dentry, d_name.name));
-	return STORAGE_AT(BPF_CORE_READ(f, f_inode, i_sb, s_dev), act);
+	return STORAGE_AT(BPF_CORE_READ(inode, i_sb, s_dev), act);
 }
 
 /* While a path is looked up, the kernel keeps with the task how far it is; behind that the file system is not known. */
@@ -113,11 +117,11 @@ static __always_inline __u32 wait_by_path(struct task_struct *p, struct pt_regs 
 	struct nameidata *walk = p->nameidata;
 	struct dentry *at = walk ? BPF_CORE_READ(walk, path.dentry) : NULL;
 
+	if (at && !is_stored(BPF_CORE_READ(at, d_inode)))
+		return 0;
 	c->next_id = call_id(regs, 0);
 	if (!at)
 		return STORAGE_AT(0, act);
-	if (!is_stored(BPF_CORE_READ(at, d_inode)))
-		return 0;
 	bpf_probe_read_kernel_str(c->file, sizeof(c->file), BPF_CORE_READ(walk, last.name));
 	return STORAGE_AT(BPF_CORE_READ(at, d_sb, s_dev), act);
 }
