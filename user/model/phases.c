@@ -122,7 +122,10 @@ static void totals_add(struct phase_totals *t, const struct step_done *s)
 	for (int i = 0; i < PHASES_AND_OTHER; i++) {
 		ns = i == PHASE_OTHER ? step_other_ns(s) : s->phase_ns[i];
 		t->host_ns[i] += ns - smaller(ns, s->wait_ns[i]);
+		t->storage_ns[i] += s->storage_ns[i];
 	}
+	if (s->storage_at)
+		t->storage_at = s->storage_at;
 }
 
 /* The step that ends is given to the sinks; it is good until the next event. */
@@ -410,4 +413,22 @@ void phases_waited(struct proc_own *p, const struct event *e)
 	from_ns = ended_from_ns(&p->p, e->ts_ns);
 	if (from_ns < e->ts_ns)
 		f->step.exposed_most_ns += e->ts_ns - larger(begin_ns, from_ns);
+}
+
+/* The training thread was blocked in a call on a file. What data workers read is in its wait for data. */
+int phases_stored(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_own((struct proc *)model_proc(m, event_proc(e)));
+	struct phases *f = p ? p->phases : NULL;
+	uint64_t ns;
+
+	if (!f || !e->off.storage_at || f->tid != e->tid || !f->step.begin_ns || e->ts_ns <= f->step.begin_ns)
+		return 0;
+	ns = e->ts_ns - larger(e->off.begin_ns, f->step.begin_ns);
+	f->step.storage_ns[phase_now(f)] += ns;
+	if (ns <= f->step.storage_longest_ns)
+		return 0;
+	f->step.storage_longest_ns = ns;
+	f->step.storage_at = e->off.storage_at;
+	return 0;
 }

@@ -23,6 +23,8 @@ struct phase_totals {
 	uint64_t n_steps, wall_ns;
 	uint64_t host_ns[PHASES_AND_OTHER]; /* without the training thread's waits for its GPU in them */
 	uint64_t gpu_wait_ns, exposed_most_ns;
+	uint64_t storage_ns[PHASES_AND_OTHER]; /* of host_ns: blocked in calls on files, for 1 ms and more at a time */
+	uint32_t storage_at; /* STORAGE_AT() of the longest of these waits in the newest step with one */
 };
 
 struct step_part {
@@ -52,6 +54,9 @@ struct step_done {
 	/* Of these: from when an operation that ended with the wait could run. Work of the same stream behind it is in
 	 * it: the exposed communication is at most that. */
 	uint64_t exposed_most_ns;
+	uint64_t storage_ns[PHASES_AND_OTHER]; /* in each phase: the training thread was blocked in calls on files */
+	uint64_t storage_longest_ns;           /* the longest of these waits; */
+	uint32_t storage_at;                   /* where, STORAGE_AT() */
 	int n_parts;
 	struct step_part parts[STEP_PARTS_MAX];
 };
@@ -64,6 +69,15 @@ static inline uint64_t step_other_ns(const struct step_done *s)
 	for (int i = 0; i < STEP_PHASES; i++)
 		rest_ns -= s->phase_ns[i] < rest_ns ? s->phase_ns[i] : rest_ns;
 	return rest_ns;
+}
+
+static inline uint64_t step_storage_ns(const struct step_done *s)
+{
+	uint64_t sum_ns = 0;
+
+	for (int i = 0; i < PHASES_AND_OTHER; i++)
+		sum_ns += s->storage_ns[i];
+	return sum_ns;
 }
 
 /* As it is said: "data_wait"; PHASE_OTHER, too. */

@@ -376,6 +376,7 @@ void snapshot_free(struct model_state *st);                 /* the numbers of ca
 
 /* phases.c */
 int phases_apply(struct model *m, const struct event *e);        /* TORCH */
+int phases_stored(struct model *m, const struct event *e);       /* TASK_OFF */
 int phases_gc(struct model *m, const struct event *e);           /* PYTHON_GC */
 int process_group_apply(struct model *m, const struct event *e); /* TORCH_GROUP */
 void process_group_call(struct task_own *t, struct op *op);      /* the thread calls NCCL for @op, which is new */

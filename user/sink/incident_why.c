@@ -258,6 +258,21 @@ static void phase_add(struct why *w)
 	line_end(w);
 }
 
+/* "of these 3.2 s of a step blocked in storage, longest in flush, on /ckpt (nfs4 filer:/ckpt, 0:52)" */
+static void storage_add(struct why *w)
+{
+	const char *call = finding_text(w->f, EVIDENCE_STORAGE_CALL), *mount = finding_text(w->f, EVIDENCE_MOUNT);
+
+	if (!has(w, EVIDENCE_STORAGE_S))
+		return;
+	text_add(line_begin(w), "of these ");
+	text_time_of_step(w->t, number(w, EVIDENCE_STORAGE_S));
+	text_add(w->t, " blocked in storage, longest in %s", call ? call : "a call");
+	text_add(w->t, mount ? ", on " : "");
+	text_foreign(w->t, mount ? mount : "", NULL);
+	line_end(w);
+}
+
 static void worker_add(struct why *w)
 {
 	const char *name = finding_text(w->f, EVIDENCE_CHILD_NAME);
@@ -275,6 +290,7 @@ static void worker_add(struct why *w)
 
 static void slowness_add(struct why *w)
 {
+	storage_add(w);
 	worker_add(w);
 	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
 		share_add(w, &shares[i]);

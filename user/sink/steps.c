@@ -16,7 +16,7 @@ static int steps_open(const char *path, struct sink **ret_sink)
 static int steps_step(struct sink *base, const struct step_done *s, const struct model *m)
 {
 	struct line_sink *to = (struct line_sink *)base;
-	char line[704], rank[16] = "null";
+	char line[744], rank[16] = "null";
 	int n;
 
 	(void)m;
@@ -36,9 +36,10 @@ static int steps_step(struct sink *base, const struct step_done *s, const struct
 	n += snprintf(line + n, sizeof(line) - n,
 		      ",\"other_ns\":%" PRIu64 ",\"backwards\":%u,\"optimizer_steps\":%u,\"forward_by\":\"%s\""
 		      ",\"backward_end\":\"%s\",\"operations\":%" PRIu64 ",\"gpu_wait_ns\":%" PRIu64
-		      ",\"exposed_most_ns\":%" PRIu64 "}\n",
+		      ",\"exposed_most_ns\":%" PRIu64 ",\"storage_ns\":%" PRIu64 "}\n",
 		      step_other_ns(s), s->n_backward, s->n_optimizer, s->forward_by_gap ? "gap" : "mark",
-		      s->end_by_next ? "next_mark" : "return", s->n_ops, s->gpu_wait_ns, s->exposed_most_ns);
+		      s->end_by_next ? "next_mark" : "return", s->n_ops, s->gpu_wait_ns, s->exposed_most_ns,
+		      step_storage_ns(s));
 	return lines_out_put(&to->out, line, (size_t)n);
 }
 

@@ -195,11 +195,11 @@ static void test_who_was_in_front_of_it(void **state)
 	c.own.behind = "hog";
 	c.own.cost[COST_RUNQ] = 0.2;
 	c.own.throttled = 0.09;
-	host_cause_note(&f, &c);
+	host_cause_note(&f, &c, NULL);
 	assert_string_equal(evidence_text(&f, "preempted_by"), "hog");
 	assert_true(evidence(&f, "throttled_share") == 0.09);
 	c.own.throttled = 0.11;
-	host_cause_note(&of_quota, &c);
+	host_cause_note(&of_quota, &c, NULL);
 	assert_null(evidence_named(&of_quota, "preempted_by"));
 }
 

@@ -48,14 +48,15 @@ static void lines(void **state)
 			       .n_optimizer = 1,
 			       .n_ops = 9,
 			       .gpu_wait_ns = 12,
-			       .exposed_most_ns = 4 };
+			       .exposed_most_ns = 4,
+			       .storage_ns = { [PHASE_DATA_WAIT] = 2, [PHASE_OTHER] = 5 } };
 
 	(void)state;
 	line_is(&s, "{\"rank\":3,\"pid\":7,\"step\":5,\"ends_by\":\"data_wait\",\"begin_ns\":1000,\"end_ns\":1100,"
 		    "\"data_wait_ns\":10,\"forward_ns\":20,\"backward_ns\":30,\"optimizer_ns\":15,\"gc_ns\":null,"
 		    "\"other_ns\":25,"
 		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"mark\",\"backward_end\":\"return\","
-		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4}\n");
+		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4,\"storage_ns\":7}\n");
 	p.rank = -1;
 	s.by_data_wait = false;
 	s.forward_by_gap = s.end_by_next = true;
@@ -66,7 +67,7 @@ static void lines(void **state)
 		    "\"data_wait_ns\":10,\"forward_ns\":20,\"backward_ns\":1000,\"optimizer_ns\":15,\"gc_ns\":6,"
 		    "\"other_ns\":0,"
 		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"gap\",\"backward_end\":\"next_mark\","
-		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4}\n");
+		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4,\"storage_ns\":7}\n");
 	s.number = s.begin_ns = s.n_ops = s.gpu_wait_ns = s.exposed_most_ns = UINT64_MAX - 1;
 	s.end_ns = UINT64_MAX;
 	s.n_backward = s.n_optimizer = UINT32_MAX;
@@ -78,7 +79,8 @@ static void lines(void **state)
 		    "18446744073709551615,\"gc_ns\":18446744073709551615,\"other_ns\":0,\"backwards\":4294967295,"
 		    "\"optimizer_steps\":4294967295,"
 		    "\"forward_by\":\"gap\",\"backward_end\":\"next_mark\",\"operations\":18446744073709551614,"
-		    "\"gpu_wait_ns\":18446744073709551614,\"exposed_most_ns\":18446744073709551614}\n");
+		    "\"gpu_wait_ns\":18446744073709551614,\"exposed_most_ns\":18446744073709551614,"
+		    "\"storage_ns\":18446744073709551614}\n");
 }
 
 int main(void)

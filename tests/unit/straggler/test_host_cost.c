@@ -429,13 +429,13 @@ static void what_is_said(void **state)
 	(void)state;
 	nothing_is_known();
 	c = (struct host_cause){ .own = own, .usual = own };
-	host_cause_note(&f, &c);
+	host_cause_note(&f, &c, NULL);
 	assert_int_equal(f.n_evidence, 0);
 	c.own.cost[COST_RUNQ] = 0.5;
 	c.own.cost[COST_DISK] = 0;
 	c.usual.cost[COST_DISK] = 0;
 	c.own.cost[COST_GRAPH] = 0.125; /* the peers' is not known */
-	host_cause_note(&f, &c);
+	host_cause_note(&f, &c, NULL);
 	assert_int_equal(f.n_evidence, 4);
 	assert_true(number_named(&f, "graph_instantiate_share", -1) == 0.125);
 	c.own.cost[COST_GRAPH] = -1;
@@ -448,18 +448,18 @@ static void what_is_said(void **state)
 	c.own.throttled = 0.24;
 	c.own.behind = "hog";
 	f.n_evidence = 0;
-	host_cause_note(&f, &c);
+	host_cause_note(&f, &c, NULL);
 	assert_true(number_named(&f, "preempted_per_s", -1) == 3 && number_named(&f, "quota_cores", -1) == 2);
 	assert_true(number_named(&f, "io_bytes_per_s", -1) == 5e6 && number_named(&f, "throttled_share", -1) == 0.24);
 	assert_string_equal(text_named(&f, "preempted_by", ""), "hog");
 	c.own.throttled = 0.25; /* it waited for its quota */
 	c.own.preempted_per_s = c.own.quota_cores = c.own.io_bytes_s = 0;
 	f.n_evidence = 0;
-	host_cause_note(&f, &c);
+	host_cause_note(&f, &c, NULL);
 	assert_int_equal(f.n_evidence, 4);
 	c.own.throttled = 0;
 	f.n_evidence = 0;
-	host_cause_note(&f, &c);
+	host_cause_note(&f, &c, NULL);
 	assert_int_equal(f.n_evidence, 4);
 	assert_string_equal(text_named(&f, "preempted_by", ""), "hog");
 }

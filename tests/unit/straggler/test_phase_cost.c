@@ -66,6 +66,28 @@ static void of_two_phases(void **state)
 	is(2, 1, 1);
 }
 
+/* Storage is said where its waits are as much longer as the phase is, by four fifths. */
+static void blocked_in_storage(void **state)
+{
+	struct phase_reason r;
+
+	(void)state;
+	own.host_s[PHASE_OTHER] += 1;
+	own.storage_at = STORAGE_AT(52, STORAGE_FLUSH);
+	own.storage_s[PHASE_OTHER] = 1.3;
+	usual.storage_s[PHASE_OTHER] = 0.5;
+	r = phase_reason(&own, &usual, 1);
+	assert_true(r.phase == PHASE_OTHER && r.storage_s == 1.3);
+	assert_int_equal(r.storage_at, STORAGE_AT(52, STORAGE_FLUSH));
+	usual.storage_s[PHASE_OTHER] = 0.51;
+	r = phase_reason(&own, &usual, 1);
+	assert_true(r.phase == PHASE_OTHER && !(r.storage_s > 0) && !r.storage_at);
+	usual.storage_s[PHASE_OTHER] = 0;
+	own.storage_s[PHASE_OTHER] = 0;
+	own.storage_s[PHASE_FORWARD] = 2; /* another phase's */
+	assert_false(phase_reason(&own, &usual, 1).storage_s > 0);
+}
+
 static void what_is_not_known(void **state)
 {
 	(void)state;
@@ -83,10 +105,8 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, setup)
 	const struct CMUnitTest tests[] = {
-		TEST(one_phase_that_is_longer),
-		TEST(four_fifths_are_enough),
-		TEST(of_two_phases),
-		TEST(what_is_not_known),
+		TEST(one_phase_that_is_longer), TEST(four_fifths_are_enough), TEST(of_two_phases),
+		TEST(blocked_in_storage),       TEST(what_is_not_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -289,7 +289,7 @@ static void a_straggler(void **state)
 	}
 	c = host_cause(&own, peers, 3, 0.2);
 	assert_int_equal(c.cause, CAUSE_HOST_PHASE);
-	host_cause_note(&f, &c);
+	host_cause_note(&f, &c, NULL);
 	assert_string_equal(text_named(&f, "phase", ""), "backward");
 	assert_float_equal(number_named(&f, "phase_percent", -1), 100, 1e-6);
 	own.phases.host_s[PHASE_DATA_WAIT] = 0.05;

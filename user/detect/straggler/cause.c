@@ -269,9 +269,9 @@ struct host_cause host_cause(const struct cost_rates *own, const struct cost_rat
 	return c;
 }
 
-void host_cause_note(struct finding *f, const struct host_cause *c)
+void host_cause_note(struct finding *f, const struct host_cause *c, const struct proc *p)
 {
-	phase_reason_note(f, &c->phase);
+	phase_reason_note(f, &c->phase, p ? storage_mount(p, c->phase.storage_at) : "");
 	for (int k = 0; k < COST_MAX; k++) {
 		if (c->own.cost[k] < 0)
 			continue;

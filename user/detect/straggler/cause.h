@@ -62,7 +62,8 @@ struct cost_rates cost_rates(const struct keyed_table *histories, const struct m
 struct host_cause host_cause(const struct cost_rates *own, const struct cost_rates *peers, int n_peers,
 			     double blame_share);
 /* The figures as evidence. */
-void host_cause_note(struct finding *f, const struct host_cause *c);
+/* p: the rank, NULL not known any more. */
+void host_cause_note(struct finding *f, const struct host_cause *c, const struct proc *p);
 /* What tasks of the host, and of the rank's cgroup, waited for between the last two samples (PSI), where that is much.
  */
 void pressure_note(struct finding *f, const struct proc *p);

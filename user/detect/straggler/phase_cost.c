@@ -22,8 +22,11 @@ struct phase_mean phase_mean(const struct phase_totals *then, const struct phase
 
 	if (!mean.known)
 		return mean;
-	for (int i = 0; i < PHASES_AND_OTHER; i++)
+	for (int i = 0; i < PHASES_AND_OTHER; i++) {
 		mean.host_s[i] = seconds(now->host_ns[i], then->host_ns[i], n);
+		mean.storage_s[i] = seconds(now->storage_ns[i], then->storage_ns[i], n);
+	}
+	mean.storage_at = now->storage_at;
 	mean.step_s = seconds(now->wall_ns, then->wall_ns, n);
 	mean.gpu_wait_s = seconds(now->gpu_wait_ns, then->gpu_wait_ns, n);
 	mean.exposed_most_s = seconds(now->exposed_most_ns, then->exposed_most_ns, n);
@@ -39,14 +42,16 @@ static double median_of(double *values, int n)
 struct phase_mean phase_median(const struct phase_mean *all, int n)
 {
 	struct phase_mean median = { .known = false };
-	double values[PHASES_AND_OTHER + 3][PEERS_MAX];
+	double values[PHASES_AND_OTHER + 3][PEERS_MAX], stored[PHASES_AND_OTHER][PEERS_MAX];
 	int known = 0;
 
 	for (int i = 0; i < n && known < PEERS_MAX; i++) {
 		if (!all[i].known)
 			continue;
-		for (int k = 0; k < PHASES_AND_OTHER; k++)
+		for (int k = 0; k < PHASES_AND_OTHER; k++) {
 			values[k][known] = all[i].host_s[k];
+			stored[k][known] = all[i].storage_s[k];
+		}
 		values[PHASES_AND_OTHER][known] = all[i].step_s;
 		values[PHASES_AND_OTHER + 1][known] = all[i].gpu_wait_s;
 		values[PHASES_AND_OTHER + 2][known++] = all[i].exposed_most_s;
@@ -54,12 +59,25 @@ struct phase_mean phase_median(const struct phase_mean *all, int n)
 	if (!known)
 		return median;
 	median.known = true;
-	for (int k = 0; k < PHASES_AND_OTHER; k++)
+	for (int k = 0; k < PHASES_AND_OTHER; k++) {
 		median.host_s[k] = median_of(values[k], known);
+		median.storage_s[k] = median_of(stored[k], known);
+	}
 	median.step_s = median_of(values[PHASES_AND_OTHER], known);
 	median.gpu_wait_s = median_of(values[PHASES_AND_OTHER + 1], known);
 	median.exposed_most_s = median_of(values[PHASES_AND_OTHER + 2], known);
 	return median;
+}
+
+/* By how much a phase is longer, its waits for storage are, or nearly so. */
+static void storage_take(struct phase_reason *r, const struct phase_mean *own, const struct phase_mean *usual)
+{
+	double longer_s = own->storage_s[r->phase] - usual->storage_s[r->phase];
+
+	if (longer_s <= 0 || longer_s < PHASE_EXPLAINS * (r->own_s - r->usual_s))
+		return;
+	r->storage_s = own->storage_s[r->phase];
+	r->storage_at = own->storage_at;
 }
 
 struct phase_reason phase_reason(const struct phase_mean *own, const struct phase_mean *usual, double wait_s)
@@ -74,13 +92,17 @@ struct phase_reason phase_reason(const struct phase_mean *own, const struct phas
 		if (longer_s < most_s)
 			continue;
 		most_s = longer_s;
-		r = (struct phase_reason){ i, own->host_s[i], usual->host_s[i],
-					   longer_s < wait_s ? longer_s / wait_s : 1 };
+		r = (struct phase_reason){ .phase = i,
+					   .own_s = own->host_s[i],
+					   .usual_s = usual->host_s[i],
+					   .part = longer_s < wait_s ? longer_s / wait_s : 1 };
 	}
+	if (r.phase >= 0)
+		storage_take(&r, own, usual);
 	return r;
 }
 
-void phase_reason_note(struct finding *f, const struct phase_reason *r)
+void phase_reason_note(struct finding *f, const struct phase_reason *r, const char *mount)
 {
 	if (!(r->part > 0))
 		return;
@@ -88,6 +110,12 @@ void phase_reason_note(struct finding *f, const struct phase_reason *r)
 	finding_note(f, EVIDENCE_PHASE_S, r->own_s);
 	finding_note(f, EVIDENCE_PHASE_USUAL_S, r->usual_s);
 	finding_note(f, EVIDENCE_PHASE_PERCENT, 100 * r->part);
+	if (!(r->storage_s > 0))
+		return;
+	finding_note(f, EVIDENCE_STORAGE_S, r->storage_s);
+	finding_note_text(f, EVIDENCE_STORAGE_CALL, storage_act_name(r->storage_at));
+	if (*mount)
+		finding_note_text(f, EVIDENCE_MOUNT, mount);
 }
 
 enum finding_cause phase_reason_cause(const struct phase_reason *r)

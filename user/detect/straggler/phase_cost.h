@@ -20,12 +20,16 @@ struct phase_mean { /* of one training step of a rank, in seconds */
 	bool known; /* else nothing below is */
 	double host_s[PHASES_AND_OTHER];
 	double step_s, gpu_wait_s, exposed_most_s;
+	double storage_s[PHASES_AND_OTHER]; /* of host_s: blocked in calls on files */
+	uint32_t storage_at;                /* where it was for longest, STORAGE_AT(); 0 nowhere */
 };
 
 struct phase_reason {
 	int phase;             /* enum step_phase, PHASE_OTHER, PHASE_GPU_WAIT; -1: none explains it */
 	double own_s, usual_s; /* in it, of a step */
 	double part;           /* of the wait that the difference makes up, 1 at most; 0: none explains it */
+	double storage_s;      /* blocked in calls on files, where that explains the phase; else 0 */
+	uint32_t storage_at;   /* where, STORAGE_AT() */
 };
 
 /* Over the steps that ended between the two; not known where none did. */
@@ -34,8 +38,8 @@ struct phase_mean phase_mean(const struct phase_totals *then, const struct phase
 struct phase_mean phase_median(const struct phase_mean *all, int n);
 /* Why a step of `own` is `wait_s` longer than one of `usual`. */
 struct phase_reason phase_reason(const struct phase_mean *own, const struct phase_mean *usual, double wait_s);
-/* As evidence; nothing where none explains it. */
-void phase_reason_note(struct finding *f, const struct phase_reason *r);
+/* As evidence; nothing where none explains it. mount: of r->storage_at, "" not known. */
+void phase_reason_note(struct finding *f, const struct phase_reason *r, const char *mount);
 /* What it is as a cause; CAUSE_NONE where none explains it. */
 enum finding_cause phase_reason_cause(const struct phase_reason *r);
 /* Of a rank that waits for its data the process that makes it wait: the one that alone works or is blocked while its

@@ -178,7 +178,9 @@ static struct phase_verdict of_turns(const struct compared *c)
 		if (now_s - before_s < least_s || now_s - before_s > TURNS_MOST * c->wait_s)
 			continue;
 		least_s = now_s - before_s;
-		v.reason = (struct phase_reason){ k, now_s, before_s, smaller_s(1, least_s / c->wait_s) };
+		v.reason = (struct phase_reason){
+			.phase = k, .own_s = now_s, .usual_s = before_s, .part = smaller_s(1, least_s / c->wait_s)
+		};
 	}
 	return v;
 }
@@ -195,8 +197,10 @@ static struct phase_verdict of_gpus(const struct compared *c)
 			return v;
 	if (!c->all)
 		return v;
-	v.reason = (struct phase_reason){ PHASE_GPU_WAIT, now.gpu_wait_s, before.gpu_wait_s,
-					  smaller_s(1, (now.gpu_wait_s - before.gpu_wait_s) / c->wait_s) };
+	v.reason = (struct phase_reason){ .phase = PHASE_GPU_WAIT,
+					  .own_s = now.gpu_wait_s,
+					  .usual_s = before.gpu_wait_s,
+					  .part = smaller_s(1, (now.gpu_wait_s - before.gpu_wait_s) / c->wait_s) };
 	v.computes = now.exposed_most_s - before.exposed_most_s < EXPOSED_MOST * c->wait_s;
 	return v;
 }
@@ -228,6 +232,17 @@ bool phase_verdicts_alike(const struct phase_verdict *a, const struct phase_verd
 	       !a->ranks == !b->ranks && (!a->ranks || !strcmp(a->ranks, b->ranks));
 }
 
+/* As the rank that is named has it, else whichever process. */
+static const char *mount_of(const struct model *m, const struct phase_verdict *v)
+{
+	const struct proc *one = v->proc ? model_proc(m, v->proc) : NULL;
+	const char *mount = one ? storage_mount(one, v->reason.storage_at) : "";
+
+	for (const struct proc *p = m->procs; p && !*mount && !one; p = p->next)
+		mount = storage_mount(p, v->reason.storage_at);
+	return mount;
+}
+
 void phase_verdict_note(struct finding *f, const struct model *m, const struct phase_verdict *v)
 {
 	static const char *const who[] = {
@@ -236,7 +251,7 @@ void phase_verdict_note(struct finding *f, const struct model *m, const struct p
 
 	if (v->reason.phase < 0)
 		return;
-	phase_reason_note(f, &v->reason);
+	phase_reason_note(f, &v->reason, mount_of(m, v));
 	finding_note_text(f, EVIDENCE_PHASE_WHO, who[v->who]);
 	finding_note_text(f, EVIDENCE_PHASE_RANKS, v->ranks);
 	if (v->reason.phase == PHASE_DATA_WAIT && v->proc && model_proc(m, v->proc))

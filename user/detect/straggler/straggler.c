@@ -229,7 +229,7 @@ static struct subject subject_of(const struct model *m, const struct blamed *d)
 /* What the host of the one that is named does to it. `p` NULL: its process is not known any more. */
 static void delayed_note(struct finding *f, const struct model *m, const struct proc *p, const struct host_cause *c)
 {
-	host_cause_note(f, c);
+	host_cause_note(f, c, p);
 	if (p && phase_reason_cause(&c->phase) == CAUSE_DATA_WAIT)
 		data_worker_note(f, m, p, data_worker_find(m, p));
 	if (p)

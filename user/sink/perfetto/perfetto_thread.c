@@ -203,6 +203,19 @@ static void comm_gone(struct perfetto_sink *p, struct thread *t, const struct ev
 	event_close(&p->file);
 }
 
+/* The mount is known from the first sum on, a tick later at most. */
+static void storage_annotate(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	const struct proc *proc = model_proc(m, event_proc(e));
+	const char *mount = proc ? storage_mount(proc, e->off.storage_at) : "";
+
+	event_text(&p->file, "state", task_state_name(e->off.state));
+	if (*e->off.file)
+		event_text(&p->file, "file", e->off.file);
+	if (*mount)
+		event_text(&p->file, "mount", mount);
+}
+
 static void task_was_off(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
 	uint64_t begin_ns = e->off.begin_ns, end_ns = e->ts_ns > begin_ns ? e->ts_ns : begin_ns, lane;
@@ -211,7 +224,10 @@ static void task_was_off(struct perfetto_sink *p, struct thread *t, const struct
 	if (!t->state)
 		t->state = thread_child_track(p, m, TRACK_KIND_STATE, event_proc(e), e->tid, "state");
 	lane = track_lane(p, t->state, 1, &begin_ns, &end_ns, &cut);
-	event_open(&p->file, TYPE_SLICE_BEGIN, lane, begin_ns, SCHED, task_state_name(e->off.state));
+	event_open(&p->file, TYPE_SLICE_BEGIN, lane, begin_ns, SCHED,
+		   e->off.storage_at ? storage_act_name(e->off.storage_at) : task_state_name(e->off.state));
+	if (e->off.storage_at)
+		storage_annotate(p, e, m);
 	if (e->off.runq_ns >= 1000)
 		event_u64(&p->file, "run_queue_us", e->off.runq_ns / 1000);
 	event_close(&p->file);
