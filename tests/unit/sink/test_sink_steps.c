@@ -68,6 +68,8 @@ static void lines(void **state)
 		    "\"other_ns\":0,"
 		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"gap\",\"backward_end\":\"next_mark\","
 		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4,\"storage_ns\":7}\n");
+	s.storage_ns[PHASE_DATA_WAIT] = UINT64_MAX - 1;
+	s.storage_ns[PHASE_OTHER] = 0;
 	s.number = s.begin_ns = s.n_ops = s.gpu_wait_ns = s.exposed_most_ns = UINT64_MAX - 1;
 	s.end_ns = UINT64_MAX;
 	s.n_backward = s.n_optimizer = UINT32_MAX;
