@@ -92,7 +92,8 @@ def checks(ranks):
 
 def storage_check(took):
     """The time for which each rank was blocked, by its own clock, with the mount: a rank elsewhere has none of it."""
-    out = subprocess.run([job.RANKTRACE, "replay", "--storage", "-q", f"{folder}/f.rtr"], capture_output=True, text=True)
+    argv = [job.RANKTRACE, "replay", "--storage", "-q", f"{folder}/f.rtr"]
+    out = subprocess.run(argv, capture_output=True, text=True)
     here = {s["rank"]: s for s in map(json.loads, out.stdout.splitlines()) if s["mount"] == mount}
     job.check(sorted(here) == [0, 1], f"who was blocked there: {out.stdout}, {out.stderr}")
     for rank, s in here.items():

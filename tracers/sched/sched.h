@@ -41,7 +41,7 @@ struct storage_key {
 };
 
 struct storage_call {       /* the call in which a task was blocked last, or is */
-	__u64 id, end_ns;   /* what it is told apart by; end of its last wait */
+	__u64 id, end_ns;   /* what distinguishes it; end of its last wait */
 	__u64 blocked_ns;   /* so far */
 	__u64 next_id;      /* of the wait that goes on */
 	__u32 at, waits_at; /* STORAGE_AT(); waits_at 0: it does not wait for storage now */

@@ -55,7 +55,7 @@ static __always_inline __u64 first_argument(struct pt_regs *regs)
 #endif
 }
 
-/* The position of the file tells calls apart that have the same arguments: it moves as a call returns. */
+/* The position of the file distinguishes calls with the same arguments: it moves as a call returns. */
 static __always_inline __u64 call_id(struct pt_regs *regs, __u64 position)
 {
 	const __u64 mix = 0x9e3779b97f4a7c15ull;

@@ -70,12 +70,6 @@ struct counter { /* a value that a source reports and has kept (event.h: generic
 	struct counter *next;
 };
 
-struct storage { /* how long calls of one kind on one file system were blocked */
-	struct storage_sum sum;
-	const char *mount, *file; /* as event.h has them */
-	struct storage *next;
-};
-
 struct proc {
 	uint64_t key; /* proc_key(): of all hosts' processes */
 	struct node *node;
@@ -124,13 +118,12 @@ struct proc {
 	uint32_t shed;            /* groups of probes (enum probe_group) that were taken from it, a bit each */
 	uint64_t calls_shed_ns;   /* PROBES_CALLS last went or came back: earlier totals do not compare; 0 never */
 	struct proc_outside outside;
-	uint64_t sampled_ns;             /* its communicators, from outside, the last time; 0 never */
-	uint32_t sample_rounds;          /* how often */
-	struct counter *counters;        /* the newest of each name */
-	struct storage *storage;         /* of this process; NULL: it was never seen blocked there */
-	struct storage *storage_of_rank; /* of a rank's own process: its sum, and all its children's */
-	bool gc_visible;                 /* its interpreter's collections of garbage are probed */
-	bool has_phases;                 /* its steps have phases, and are counted by them: model_step_done() */
+	uint64_t sampled_ns;                       /* its communicators, from outside, the last time; 0 never */
+	uint32_t sample_rounds;                    /* how often */
+	struct counter *counters;                  /* the newest of each name */
+	struct storage *storage, *storage_of_rank; /* as it reports; of a rank's own process: with its children's */
+	bool gc_visible;                           /* its interpreter's collections of garbage are probed */
+	bool has_phases; /* its steps have phases, and are counted by them: model_step_done() */
 	struct phase_totals phase_totals;
 };
 
@@ -349,16 +342,7 @@ const struct op *model_next_ended(struct model *m);
 
 /* The step that ended by the newest event; NULL: none did. Valid until the next model_apply(). */
 const struct step_done *model_step_done(const struct model *m);
-
-const struct proc *model_proc(const struct model *m, uint64_t proc); /* by proc_key() */
-/* The mount of a file system that the process, or its rank, was blocked on (STORAGE_AT()), as "/data (nfs4
- * filer:/export, 0:52)"; "" not known. Act: "read". */
-const char *storage_mount(const struct proc *p, uint32_t at);
-const char *storage_act_name(uint32_t at);
-struct mount_parts {
-	char point[256], type[32], source[128]; /* "" not known */
-};
-void mount_split(const char *mount, struct mount_parts *ret); /* of such a text */
+const struct proc *model_proc(const struct model *m, uint64_t proc);        /* by proc_key() */
 const struct counter *proc_counter(const struct proc *p, const char *name); /* NULL: no such value was reported */
 /* The iteration that its next operation is of, counted from the first that was traced, as on the timeline. False: none
  * is known. */

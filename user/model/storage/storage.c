@@ -4,10 +4,10 @@
  * its own process and its children, of those that ended too.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "model/state.h"
 
 #define KINDS_MAX 64 /* file systems and acts of one process; further ones are not kept */
@@ -109,6 +109,14 @@ const char *storage_mount(const struct proc *p, uint32_t at)
 	return "";
 }
 
+static void part_take(char *to, size_t size, const char *from, const char *end)
+{
+	size_t n = smaller(size - 1, (size_t)(end - from));
+
+	memcpy(to, from, n);
+	to[n] = '\0';
+}
+
 /* The point may hold anything: the last bracket counts. */
 void mount_split(const char *mount, struct mount_parts *ret)
 {
@@ -120,9 +128,9 @@ void mount_split(const char *mount, struct mount_parts *ret)
 	space = bracket ? strchr(bracket + 2, ' ') : NULL;
 	if (!space || !comma || comma < space)
 		return;
-	snprintf(ret->point, sizeof(ret->point), "%.*s", (int)(bracket - mount), mount);
-	snprintf(ret->type, sizeof(ret->type), "%.*s", (int)(space - bracket - 2), bracket + 2);
-	snprintf(ret->source, sizeof(ret->source), "%.*s", (int)(comma - space - 1), space + 1);
+	part_take(ret->point, sizeof(ret->point), mount, bracket);
+	part_take(ret->type, sizeof(ret->type), bracket + 2, space);
+	part_take(ret->source, sizeof(ret->source), space + 1, comma);
 }
 
 const char *storage_act_name(uint32_t at)
