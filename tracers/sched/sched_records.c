@@ -64,6 +64,8 @@ static int decode_storage(const struct wire_hdr *rec, struct intern *strings, st
 
 	if (!STORAGE_ACT(r->body.at))
 		return -EINVAL;
+	e->kind = EV_STORAGE;
+	e->storage.sum = r->body;
 	e->storage.file = intern_bytes(strings, r->body.file, sizeof(r->body.file));
 	return e->storage.file ? record_texts(rec, sizeof(*r), 1, &r->mount_len, mount, strings) : -EINVAL;
 }
@@ -99,8 +101,7 @@ const struct record_kind source_records_sched[] = {
 	  .times = { offsetof(struct sched_blocked, begin_ns) }, .in_autopsy = true, .decode = decode_blocked },
 	{ "sched_blocked_end", SCHED(SCHED_BLOCKED_END), .size = sizeof(struct sched_blocked_end),
 	  .times = { offsetof(struct sched_blocked_end, begin_ns) }, .decode = decode_blocked_end },
-	{ "sched_storage", SCHED(SCHED_STORAGE), .event = EV_STORAGE, .to = offsetof(struct event, storage.sum),
-	  .bytes = sizeof(struct storage_sum), .size = sizeof(struct sched_storage),
+	{ "sched_storage", SCHED(SCHED_STORAGE), .size = sizeof(struct sched_storage),
 	  .kept_by = offsetof(struct sched_storage, body.at), .decode = decode_storage },
 	{ "sched_storage_wait", SCHED(SCHED_STORAGE_WAIT), .size = sizeof(struct sched_storage_wait),
 	  .times = { offsetof(struct sched_storage_wait, off.begin_ns) }, .decode = decode_storage_wait },
