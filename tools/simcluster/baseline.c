@@ -216,7 +216,7 @@ int baselines_ask(const struct judge *j, int n_hosts, double skew_s, struct draw
 
 	for (int b = 0; b < BASELINE_COUNT; b++)
 		word_begin(&ret[b]);
-	if (!err) {
+	if (!err && s.n) {
 		qsort(s.all, s.n, sizeof(*s.all), seat_cmp);
 		groups_judge(&s, ret);
 	}

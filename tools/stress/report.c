@@ -186,10 +186,11 @@ static void verdict_print(const struct stress_run *run, const struct stress_gpu 
 
 void notes_add(struct notes *notes, const char *format, va_list args)
 {
-	char *text = notes->texts[notes->n];
+	char *text;
 
 	if (notes->n == NOTES_MAX)
 		return;
+	text = notes->texts[notes->n];
 	vsnprintf(text, FAULT_TEXT, format, args);
 	for (int i = 0; i < notes->n; i++)
 		if (!strcmp(notes->texts[i], text))

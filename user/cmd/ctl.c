@@ -125,6 +125,7 @@ static error_t ctl_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "status, show, set, unset, pause or resume?");
 		if ((a->action == CTL_SET || a->action == CTL_UNSET) && !a->name)
 			argp_error(state, "what? One of %s", settings_names());
+		/* lint: argp_error() does not return */
 		if (a->job && (a->action != CTL_SET || strcmp(a->name, "tier") || strcmp(a->value, "trace")))
 			argp_error(state, "--job: of 'set tier=trace'");
 		return 0;

@@ -324,7 +324,7 @@ static void args_check(struct argp_state *state, struct stress_args *a)
 		return; /* the finding says */
 	if (!a->test)
 		argp_error(state, "which test? %s", test_names());
-	if (!strcmp(a->test, "all")) {
+	if (!strcmp(a->test, "all")) { /* lint: argp_error() does not return */
 		all_check(state, a);
 		return;
 	}

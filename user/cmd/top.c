@@ -127,7 +127,7 @@ static int feed_failed(struct top_run *r, const struct top_args *a)
 {
 	uint64_t to_ns = r->source.begin_ns + (uint64_t)(a->at_s * 1e9);
 
-	return a->at_given ? failed(top_feed_seek(r->feed, to_ns)) : EXIT_CLEAN;
+	return a->at_given ? failed(top_feed_seek(&r->feed, to_ns)) : EXIT_CLEAN;
 }
 
 static int screen_begin(void)
@@ -151,31 +151,31 @@ static int shown(struct top_run *r)
 
 /* --- a recording --- */
 
-static int recording_show(const struct top_args *a, struct top_run *r, struct top_feed *feed)
+static int recording_show(const struct top_args *a, struct top_run *r)
 {
 	int code = a->batch ? EXIT_CLEAN : screen_begin();
 
 	code = code ? code : confine_all(!a->batch);
-	code = code ? code : failed(top_feed_index(feed));
+	code = code ? code : failed(top_feed_index(&r->feed));
 	r->source.seekable = true;
-	r->source.begin_ns = feed->begin_ns;
-	r->source.end_ns = feed->end_ns;
-	r->source.opened_ns = feed->opened_ns;
-	r->source.n_opened = feed->n_opened;
+	r->source.begin_ns = r->feed.begin_ns;
+	r->source.end_ns = r->feed.end_ns;
+	r->source.opened_ns = r->feed.opened_ns;
+	r->source.n_opened = r->feed.n_opened;
 	code = code ? code : feed_failed(r, a);
 	if (code || a->batch)
 		return code ? code : failed(top_print(r, BATCH_COLS));
 	return shown(r);
 }
 
-static int stream_show(const struct top_args *a, struct top_run *r, struct top_feed *feed)
+static int stream_show(const struct top_args *a, struct top_run *r)
 {
 	int code = a->batch ? EXIT_CLEAN : screen_begin();
 
 	r->stream_fd = STDIN_FILENO;
 	code = code ? code : confine_all(!a->batch);
 	if (!code && a->batch)
-		code = failed(top_feed_index(feed));
+		code = failed(top_feed_index(&r->feed));
 	if (code || a->batch)
 		return code ? code : failed(top_print(r, BATCH_COLS));
 	return shown(r);
@@ -183,22 +183,20 @@ static int stream_show(const struct top_args *a, struct top_run *r, struct top_f
 
 static int file_top(const struct top_args *a, struct top_run *r)
 {
-	struct top_feed feed = { 0 };
 	struct recording_reader *reader = NULL;
 	int code = recording_feed_open(a->file, &reader);
 
 	if (code)
 		return code;
-	r->feed = &feed;
 	r->source.name = strcmp(a->file, "-") ? a->file : "standard input";
-	code = failed(top_feed_open(&feed, reader));
+	code = failed(top_feed_open(&r->feed, reader));
 	if (!code)
-		code = strcmp(a->file, "-") ? recording_show(a, r, &feed) : stream_show(a, r, &feed);
-	if (feed.torn)
+		code = strcmp(a->file, "-") ? recording_show(a, r) : stream_show(a, r);
+	if (r->feed.torn)
 		log_warn("%s ends in a torn chunk; all records before it were used", r->source.name);
 	screen_close();
 	top_run_free(r);
-	top_feed_free(&feed);
+	top_feed_free(&r->feed);
 	return code;
 }
 
@@ -209,8 +207,8 @@ static int batch_wait(struct top_run *r)
 	uint64_t end_ns = clock_monotonic_ns() + BATCH_NS;
 	int err = 0;
 
-	while (!err && !r->feed->ended && clock_monotonic_ns() < end_ns)
-		err = top_feed_take(r->feed);
+	while (!err && !r->feed.ended && clock_monotonic_ns() < end_ns)
+		err = top_feed_take(&r->feed);
 	return failed(err);
 }
 
@@ -227,15 +225,13 @@ static void live_say(struct top_live *l)
 static int live_show(const struct top_args *a, struct top_run *r, struct top_live *l)
 {
 	struct recording_reader *reader = NULL;
-	struct top_feed feed = { 0 };
 	int fd = fcntl(l->records_fd, F_DUPFD_CLOEXEC, 3), err = fd < 0 ? -errno : recording_open_fd(fd, &reader), code;
 
 	if (err) /* it ended before it began, and said why */
 		return EXIT_INTERNAL;
-	r->feed = &feed;
 	r->live = l;
 	r->stream_fd = l->records_fd;
-	code = failed(top_feed_open(&feed, reader));
+	code = failed(top_feed_open(&r->feed, reader));
 	if (!code && !a->batch)
 		code = screen_begin();
 	code = code ? code : confine_all(true);
@@ -245,7 +241,7 @@ static int live_show(const struct top_args *a, struct top_run *r, struct top_liv
 		code = a->batch ? failed(top_print(r, BATCH_COLS)) : shown(r);
 	screen_close();
 	top_run_free(r);
-	top_feed_free(&feed);
+	top_feed_free(&r->feed);
 	return code;
 }
 

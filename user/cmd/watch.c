@@ -123,6 +123,7 @@ static const char *option_find(int argc, char **argv, const char *name, const ch
 	size_t len = strlen(name);
 
 	for (int i = 1; i < argc; i++) {
+		/* lint: of the first argc none is NULL */
 		if ((!strcmp(argv[i], name) || (letter && !strcmp(argv[i], letter))) && i + 1 < argc)
 			found = argv[++i];
 		else if (!strncmp(argv[i], name, len) && argv[i][len] == '=')
@@ -308,6 +309,7 @@ static void window_given(void *of, uint64_t number, const char *host, int fd, co
 	agent_answer(((struct service *)of)->agent, number, host, fd, error);
 }
 
+/* lint: two headers' numbers, which must be equal */
 _Static_assert(WINDOW_ANY_USER == ASK_ANY_USER && sizeof(((struct window_wish *)0)->job) == ASK_TEXT_MAX,
 	       "one struct is copied into the other");
 

@@ -302,10 +302,11 @@ static struct rank_seen **ranks_sorted(struct collector *c)
 	struct rank_seen **all = calloc(c->ranks.n + 1, sizeof(*all));
 	size_t n = 0;
 
-	for (struct rank_seen *r = c->ranks.all; all && r; r = r->keyed.next)
+	if (!all)
+		return NULL;
+	for (struct rank_seen *r = c->ranks.all; r; r = r->keyed.next)
 		all[n++] = r;
-	if (all)
-		qsort(all, n, sizeof(struct rank_seen *), rank_cmp);
+	qsort(all, n, sizeof(*all), rank_cmp);
 	return all;
 }
 

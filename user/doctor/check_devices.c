@@ -67,17 +67,19 @@ struct nvml_answer {
 
 static void nvml_ask(int fd)
 {
-	struct nvml_answer a = { 0 };
+	struct nvml_answer a = { .ret = -1 };
 	void *lib = dlopen(NVML_FILE, RTLD_LAZY);
 	int (*init)(void) = lib ? (int (*)(void))dlsym(lib, "nvmlInit_v2") : NULL;
 	int (*count)(unsigned int *) = lib ? (int (*)(unsigned int *))dlsym(lib, "nvmlDeviceGetCount_v2") : NULL;
 
-	a.loaded = init && count;
 	if (!lib)
 		snprintf(a.error, sizeof(a.error), "%s", dlerror());
-	a.ret = a.loaded ? init() : -1;
-	if (a.loaded && !a.ret)
-		a.ret = count(&a.n);
+	if (init && count) {
+		a.loaded = true;
+		a.ret = init();
+		if (!a.ret)
+			a.ret = count(&a.n);
+	}
 	if (write(fd, &a, sizeof(a)) != sizeof(a))
 		_exit(1);
 	_exit(0);

@@ -369,7 +369,7 @@ static int comm_judge(const struct slow_comm *c, uint64_t now_ns, bool *ret_judg
 		return -ENOMEM;
 	l = comm_latest(c, sorted);
 	blame = l.who ? comm_blame(c, &l, sorted) : 0;
-	if (blame > 0 && blame > l.who->proc->blame) {
+	if (l.who && blame > 0 && blame > l.who->proc->blame) {
 		l.who->proc->blame = blame;
 		l.who->proc->gap_s = l.by_s;
 		l.who->proc->comm = c->keyed.a;

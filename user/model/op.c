@@ -199,7 +199,7 @@ struct p2p_seq *p2p_get(struct member *mb, int peer)
 		all[i] = (struct p2p_seq){ 0 };
 	mb->p2p = all;
 	mb->n_p2p = n;
-	return &all[peer];
+	return &all[peer]; /* lint: they are the member's */
 }
 
 static void op_number(struct op *op)

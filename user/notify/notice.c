@@ -65,6 +65,8 @@ static void one_forget(struct notices *s)
 		over = (*at)->closed ? at : over;
 	}
 	oldest = over ? over : oldest;
+	if (!oldest)
+		return;
 	n = *oldest;
 	*oldest = n->next;
 	notice_free(n);

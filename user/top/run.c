@@ -112,7 +112,7 @@ void top_messages_take(struct top_run *r)
 
 static void ask(struct top_run *r, enum session_wish wish)
 {
-	const struct proc *p = model_proc(pipeline_model(r->feed->p), r->view.proc);
+	const struct proc *p = model_proc(pipeline_model(r->feed.p), r->view.proc);
 
 	if (!r->live) {
 		say(r,
@@ -164,7 +164,7 @@ static int want_do(struct top_run *r, enum top_want want)
 {
 	switch (want) {
 	case TOP_WANT_QUIT: return 1;
-	case TOP_WANT_SEEK: r->view.seeks = false; return top_feed_seek(r->feed, r->view.seek_ns);
+	case TOP_WANT_SEEK: r->view.seeks = false; return top_feed_seek(&r->feed, r->view.seek_ns);
 	case TOP_WANT_PLAY: play(r); return 0;
 	case TOP_WANT_RAISE: ask(r, SESSION_RAISE); return 0;
 	case TOP_WANT_STACKS:
@@ -181,7 +181,7 @@ static int want_do(struct top_run *r, enum top_want want)
 
 static int table_renew(struct top_run *r)
 {
-	return top_table_make(&r->table, pipeline_model(r->feed->p), pipeline_incidents(r->feed->p));
+	return top_table_make(&r->table, pipeline_model(r->feed.p), pipeline_incidents(r->feed.p));
 }
 
 /* Several seeks that wait are one: the last says where to. */
@@ -209,7 +209,7 @@ static int keys_take(struct top_run *r)
 /* Records may lie further apart than turns: what was played counts, not the newest record's time. */
 static int play_on(struct top_run *r)
 {
-	uint64_t now_ns = clock_monotonic_ns(), at_ns = pipeline_model(r->feed->p)->now_ns;
+	uint64_t now_ns = clock_monotonic_ns(), at_ns = pipeline_model(r->feed.p)->now_ns;
 	int err;
 
 	if (!r->source.playing)
@@ -218,8 +218,8 @@ static int play_on(struct top_run *r)
 		r->play_at_ns = at_ns;
 	r->play_at_ns += now_ns - r->played_ns;
 	r->played_ns = now_ns;
-	err = top_feed_seek(r->feed, r->play_at_ns);
-	r->play_shown_ns = pipeline_model(r->feed->p)->now_ns;
+	err = top_feed_seek(&r->feed, r->play_at_ns);
+	r->play_shown_ns = pipeline_model(r->feed.p)->now_ns;
 	if (r->play_at_ns >= r->source.end_ns)
 		r->source.playing = false;
 	return err;
@@ -233,7 +233,7 @@ static void source_renew(struct top_run *r)
 	}
 	r->source.message = r->message;
 	r->source.messages = r->messages ? r->messages : "";
-	r->source.ended = r->stream_fd >= 0 && r->feed->ended;
+	r->source.ended = r->stream_fd >= 0 && r->feed.ended;
 }
 
 static int draw(struct top_run *r, struct canvas *c)
@@ -255,7 +255,7 @@ static int turn(struct top_run *r)
 {
 	struct pollfd fds[] = { { .fd = screen_fd(), .events = POLLIN },
 				{ .fd = r->live ? r->live->log_fd : -1, .events = POLLIN },
-				{ .fd = r->held || r->feed->ended ? -1 : r->stream_fd, .events = POLLIN } };
+				{ .fd = r->held || r->feed.ended ? -1 : r->stream_fd, .events = POLLIN } };
 	int err = 0;
 
 	if (poll(fds, 3, TURN_MS) < 0 && errno != EINTR)
@@ -266,7 +266,7 @@ static int turn(struct top_run *r)
 		return 1;
 	err = keys_take(r);
 	if (!err && fds[2].revents)
-		err = top_feed_take(r->feed);
+		err = top_feed_take(&r->feed);
 	if (!err)
 		err = play_on(r);
 	return err ? err : table_renew(r);

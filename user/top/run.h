@@ -9,8 +9,8 @@
 #include "top/live.h"
 #include "top/view.h"
 
-struct top_run { /* zeroed at first, but for what is given */
-	struct top_feed *feed;
+struct top_run {               /* zeroed at first, but for what is given */
+	struct top_feed feed;  /* of top_feed_open(), and the caller's to free */
 	struct top_live *live; /* NULL: no session of this host */
 	int stream_fd;         /* live, or standard input: records come here; -1: a file */
 	int ack_fd;            /* lines "finding id" for `ranktrace notify`; -1: none runs */

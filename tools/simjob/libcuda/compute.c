@@ -130,10 +130,11 @@ CUresult compute_kernel_launch(const struct compute_kernel *kernel, CUstream str
 	for (i = 0; size[i]; i++)
 		memcpy(&launch->params[i], params[i], size[i] - '0');
 	if (kernel->run == stress_spin)
-		return held_launch(stream, launch);
-	res = sim_compute_launch(stream, launch_run, launch,
-				 COMPUTE_LAUNCH_NS + kernel->ns_per_word * launch->params[1] +
-					 peer_kernel_ns(kernel, launch->params));
+		res = held_launch(stream, launch);
+	else
+		res = sim_compute_launch(stream, launch_run, launch,
+					 COMPUTE_LAUNCH_NS + kernel->ns_per_word * launch->params[1] +
+						 peer_kernel_ns(kernel, launch->params));
 	if (res)
 		free(launch);
 	return res;

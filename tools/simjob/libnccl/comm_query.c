@@ -10,9 +10,11 @@
 NCCL_API(ncclResult_t, ncclGetVersion, int *ret_version);
 ncclResult_t ncclGetVersion(int *ret_version)
 {
+	const char *set = getenv("SIM_NCCL_VERSION");
+
 	if (!ret_version)
 		return ncclInvalidArgument;
-	*ret_version = getenv("SIM_NCCL_VERSION") ? atoi(getenv("SIM_NCCL_VERSION")) : NCCL_VERSION_CODE;
+	*ret_version = set ? atoi(set) : NCCL_VERSION_CODE;
 	return ncclSuccess;
 }
 

@@ -103,8 +103,10 @@ static int child_start(const struct all *all, const struct stage *stage, struct 
 {
 	int fds[2];
 
-	*c = (struct child){ .ask_ns = ~0ull, .kill_ns = ~0ull, .text = malloc(LINE_ROOM) };
-	if (!c->text || pipe2(fds, O_CLOEXEC))
+	*c = (struct child){ .fd = -1, .ask_ns = ~0ull, .kill_ns = ~0ull, .text = malloc(LINE_ROOM) };
+	if (!c->text)
+		return -ENOMEM;
+	if (pipe2(fds, O_CLOEXEC))
 		return -errno;
 	fflush(NULL); /* what is buffered is not the child's to write */
 	c->pid = fork();
@@ -232,6 +234,8 @@ void stage_run(struct all *all, struct stage *stage)
 		stage->status = STAGE_REFUSED;
 		snprintf(stage->text, sizeof(stage->text), "no process can be started: %s: raise the limit (ulimit -u)",
 			 strerror(-err));
+		if (c.fd >= 0)
+			close(c.fd);
 		free(c.text);
 		return;
 	}

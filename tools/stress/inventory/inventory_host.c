@@ -87,8 +87,10 @@ void inventory_nics(struct inventory *v)
 	n = scandir(path, &entries, NULL, alphasort);
 	for (int i = 0; i < n; i++) {
 		if (entries[i]->d_name[0] != '.' && found < DEVICES_MAX) {
-			snprintf(nics[found].name, FIELD, "%.63s", entries[i]->d_name);
-			nic_read(v, root, &nics[found++]);
+			struct nic *nic = &nics[found++];
+
+			snprintf(nic->name, sizeof(nic->name), "%.63s", entries[i]->d_name);
+			nic_read(v, root, nic);
 		}
 		free(entries[i]);
 	}

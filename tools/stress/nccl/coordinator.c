@@ -335,7 +335,7 @@ static void files_allow(int n)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= (rlim_t)(2 * n + 64))
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= 2 * (rlim_t)n + 64)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);

@@ -312,9 +312,7 @@ void member_case(struct member *m, const struct nccl_case *c)
 	m->nccl.version(&version);
 	if (version < nccl_types[c->type].version_min)
 		r.status = CASE_UNSUPPORTED;
-	else if (!m->comm)
-		r.status = CASE_FAILED;
-	else if (measure(m, c, &r) && r.status == CASE_DONE)
+	else if (!m->comm || (measure(m, c, &r) && r.status == CASE_DONE))
 		r.status = CASE_FAILED;
 	if (m->gpu->lost) {
 		r.status = CASE_LOST;

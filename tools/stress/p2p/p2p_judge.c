@@ -153,7 +153,7 @@ static bool all_slow(const struct p2p *p, int gpu, enum link_measure measure)
 
 static void measure_faults(struct p2p *p, enum link_measure measure)
 {
-	bool whole[STRESS_GPUS_MAX];
+	bool whole[STRESS_GPUS_MAX] = { false };
 
 	for (int i = 0; i < p->run->n_gpus; i++) {
 		struct fault fault = { .kind = FAULT_LINK, .gpu = i, .measure = -1 };

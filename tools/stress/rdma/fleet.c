@@ -38,7 +38,7 @@ bool lane_hear(struct fleet *f, int port, enum traffic_role role, enum wire_type
 	char any[WIRE_BODY_MAX] __attribute__((aligned(8)));
 	uint64_t end_ns = clock_monotonic_ns() + limit_ns;
 	struct fleet_port *p = &f->ports[port];
-	enum wire_type type;
+	enum wire_type type = WIRE_CLOSED;
 	int err = -ETIMEDOUT;
 
 	while (!p->lost && err == -ETIMEDOUT && clock_monotonic_ns() < end_ns) {

@@ -173,6 +173,8 @@ static void port_fault(struct rdma_run *run, const struct rule *rule, int port)
 	const struct rdma_measured *m = port_first(run, port, rule->is);
 	char what[64], link[340], text[220];
 
+	if (!m)
+		return;
 	rule->say(m, text, sizeof(text));
 	rdma_case_fault(run, rule->kind, port, m, "%s, and not those between others; the first, %s, %s: %s", rule->what,
 			rdma_link_name(run, m, link, sizeof(link)), rdma_case_name(&m->of, what, sizeof(what)), text);
@@ -215,7 +217,7 @@ static bool is_gone(const struct rdma_run *run, int port)
 
 static void rule_apply(struct rdma_run *run, const struct rule *rule)
 {
-	bool whole[RDMA_PORTS_MAX];
+	bool whole[RDMA_PORTS_MAX] = { false };
 
 	for (int i = 0; i < run->fleet.n_ports; i++) {
 		whole[i] = !(rule->is == bad_link && is_gone(run, i)) && port_bad(run, i, rule->is);

@@ -80,7 +80,7 @@ static int ordered(const struct shape_port *ports, int n, int *order)
 
 static int pairs(const struct shape_port *ports, int n, int round, struct shape_link *links)
 {
-	int order[RDMA_PORTS_MAX], n_links = 0;
+	int order[RDMA_PORTS_MAX] = { 0 }, n_links = 0;
 
 	ordered(ports, n, order);
 	for (int i = 0; i + 1 < n; i += 2)
@@ -91,7 +91,7 @@ static int pairs(const struct shape_port *ports, int n, int round, struct shape_
 /* Round r: each to the one r + 1 further on. The ring is round 0. */
 static int turns(const struct shape_port *ports, int n, int round, struct shape_link *links)
 {
-	int order[RDMA_PORTS_MAX];
+	int order[RDMA_PORTS_MAX] = { 0 };
 
 	if (round + 1 >= n)
 		return 0;

@@ -117,6 +117,8 @@ static void issued_add(struct trace *t, const char *name, uint64_t n, uint64_t b
 {
 	struct calls *c = calls_of(t, name);
 
+	if (!c)
+		return;
 	c->issued += n;
 	c->issued_bytes += bytes;
 }
@@ -190,8 +192,11 @@ static int recorded_read(struct trace *t)
 	char *text = NULL;
 	size_t room = 0;
 
-	if (pid < 0 || !lines)
+	if (pid < 0 || !lines) {
+		if (lines)
+			fclose(lines);
 		return -1;
+	}
 	while (getline(&text, &room, lines) > 0)
 		op_take(t, text);
 	free(text);

@@ -76,12 +76,13 @@ static int value_compare(const void *a, const void *b)
 static void result_fill(struct traffic *t, uint64_t *ns, uint32_t n)
 {
 	double us = t->c->operation == RDMA_READ ? 1e-3 : 0.5e-3;
+	uint32_t middle = n / 2, late = n * 99 / 100;
 	struct rdma_result *r = t->result;
 
 	qsort(ns, n, sizeof(*ns), value_compare);
-	r->value = ns[n / 2] * us;
+	r->value = ns[middle] * us;
 	r->least = ns[0] * us;
-	r->p99 = ns[n * 99 / 100] * us;
+	r->p99 = ns[late] * us;
 	r->most = ns[n - 1] * us;
 	r->messages = n;
 }

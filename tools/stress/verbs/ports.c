@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +14,17 @@
 #include "tools/stress/verbs/host.h"
 
 /* The first line below class/infiniband/DEVICE, without its end; false: there is none. */
-static bool line_read(const struct rdma_port *p, char *text, size_t size, const char *format, int number)
+__attribute__((format(printf, 4, 5))) static bool line_read(const struct rdma_port *p, char *text, size_t size,
+							    const char *format, ...)
 {
 	char path[512], below[128];
+	va_list args;
 	FILE *f;
 	bool ok;
 
-	snprintf(below, sizeof(below), format, p->number, number);
+	va_start(args, format);
+	vsnprintf(below, sizeof(below), format, args);
+	va_end(args);
 	snprintf(path, sizeof(path), "%s/class/infiniband/%s/%s", sysfs_root(), p->device, below);
 	f = fopen(path, "re");
 	ok = f && fgets(text, size, f);
@@ -68,7 +73,7 @@ static void gid_choose(struct rdma_host *host, struct verbs_device_context *cont
 	for (int i = wanted < 0 ? 0 : wanted; i < (wanted < 0 ? entries : wanted + 1); i++) {
 		int worth;
 
-		if (!line_read(p, type, sizeof(type), "ports/%d/gid_attrs/types/%d", i) && !wanted)
+		if (!line_read(p, type, sizeof(type), "ports/%d/gid_attrs/types/%d", p->number, i) && !wanted)
 			continue;
 		if (host->verbs.query_gid(context, p->number, i, &gid))
 			continue;
@@ -79,7 +84,7 @@ static void gid_choose(struct rdma_host *host, struct verbs_device_context *cont
 		p->gid_index = i;
 		snprintf(p->gid_type, sizeof(p->gid_type), "%s", type);
 		gid_text(&gid, p->gid);
-		line_read(p, p->netdev, sizeof(p->netdev), "ports/%d/gid_attrs/ndevs/%d", i);
+		line_read(p, p->netdev, sizeof(p->netdev), "ports/%d/gid_attrs/ndevs/%d", p->number, i);
 	}
 }
 
@@ -182,9 +187,9 @@ int port_read(struct rdma_host *host, struct verbs_device_context *context, stru
 		device.max_qp_rd_atom < device.max_qp_init_rd_atom ? device.max_qp_rd_atom : device.max_qp_init_rd_atom;
 	p->soft = is_soft(p);
 	snprintf(p->firmware, sizeof(p->firmware), "%.60s", device.fw_ver);
-	line_read(p, p->speed, sizeof(p->speed), "ports/%d/rate", 0);
+	line_read(p, p->speed, sizeof(p->speed), "ports/%d/rate", p->number);
 	p->gbits = p->soft ? 0 : strtod(p->speed, NULL);
-	p->node = line_read(p, text, sizeof(text), "device/numa_node", 0) ? atoi(text) : -1;
+	p->node = line_read(p, text, sizeof(text), "device/numa_node") ? atoi(text) : -1;
 	gid_choose(host, context, p, port.gid_tbl_len);
 	network_find(p);
 	p->has_heard = heard(p);

@@ -66,7 +66,7 @@ static error_t steps_option(int key, char *arg, struct argp_state *state)
 		if (!a->file)
 			argp_error(state, "which recording? ranktrace steps FILE.rtr (-: standard input)");
 		if (a->every_s < 0)
-			a->every_s = strcmp(a->file, "-") ? 0 : EVERY_S;
+			a->every_s = strcmp(a->file, "-") ? 0 : EVERY_S; /* lint: argp_error() does not return */
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;

@@ -136,7 +136,9 @@ static struct place place_find(const struct links *l)
 		if (is_path(f))
 			place_try(l, f->subject.b, &best);
 	}
-	return best.tied ? (struct place){ 0 } : best;
+	if (best.tied)
+		return (struct place){ 0 };
+	return best;
 }
 
 /* The first that is about the place and nothing else. NULL: none is. */

@@ -116,7 +116,7 @@ static int file_set(struct reading *r, struct web_file *f)
 		return err;
 	f->line = r->line;
 	f->path = path_of(r->to->path, name);
-	return f->path ? 0 : -ENOMEM;
+	return f->path ? 0 : -ENOMEM; /* lint: kept there */
 }
 
 static int clients_set(struct reading *r)
