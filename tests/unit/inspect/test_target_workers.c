@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/confine.h"
+#include "inspect/reader/hurried.h"
 #include "inspect/reader/proc_files.h"
 #include "inspect/reader/reader.h"
 
@@ -100,6 +102,16 @@ static int job_work(struct reader_job *job)
 	(void)job;
 	while (clock_monotonic_ns() - begin < 100000000)
 		;
+	return 0;
+}
+
+static int job_work_cpu(struct reader_job *job)
+{
+	struct timespec t = { 0 };
+
+	(void)job;
+	while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < 30)
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return 0;
 }
 
@@ -232,6 +244,52 @@ static void both_zygotes_killed(void **state)
 	reader_free(r);
 }
 
+static int policy(pid_t pid)
+{
+	return sched_getscheduler(pid) & ~SCHED_RESET_ON_FORK;
+}
+
+/* The reader is behind all else on one CPU, which somebody keeps busy. */
+static pid_t starve(pid_t reader)
+{
+	struct sched_param param = { 0 };
+	pid_t busy = fork();
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	if (!busy) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			;
+	}
+	assert_int_equal(sched_setaffinity(busy, sizeof(one), &one), 0);
+	assert_int_equal(sched_setaffinity(reader, sizeof(one), &one), 0);
+	assert_int_equal(sched_setscheduler(reader, SCHED_IDLE, &param), 0);
+	return busy;
+}
+
+static void starved_goes_first_for_a_while(void **state)
+{
+	pid_t pid = worker_of(*state, READER), busy;
+	uint64_t begin_ns = clock_monotonic_ns();
+
+	if (hurried_set(0, true)) {
+		print_message("without CAP_SYS_NICE\n");
+		skip();
+	}
+	hurried_set(0, false);
+	reader_set_timeout(*state, READER_TIMEOUT_MS);
+	busy = starve(pid);
+	assert_int_equal(run(*state, READER, 0, job_work_cpu, NULL, 0, NULL, 0), 0);
+	assert_int_equal(policy(pid), SCHED_RR);
+	assert_int_equal(kill(busy, SIGKILL), 0);
+	waitpid(busy, NULL, 0);
+	while (policy(worker_of(*state, READER)) == SCHED_RR && ms_since(begin_ns) < 20000)
+		usleep(20000);
+	assert_int_equal(policy(pid), SCHED_OTHER);
+}
+
 static void leaves_none_behind(void **state)
 {
 	struct reader *r = NULL;
@@ -275,6 +333,7 @@ int main(void)
 		cmocka_unit_test(zygote_killed_or_stopped),
 		cmocka_unit_test(zygote_killed_while_a_worker_is_late),
 		cmocka_unit_test(both_zygotes_killed),
+		cmocka_unit_test(starved_goes_first_for_a_while),
 		cmocka_unit_test(leaves_none_behind),
 	};
 

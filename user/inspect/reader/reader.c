@@ -29,6 +29,8 @@
 #define RUNNING_STEP_MS 10
 #define RUNNING_STEPS 10           /* of one call at most, of a worker that is not asleep at any sample */
 #define RUNNING_ALL_NS 60000000ull /* of a second, for all of these */
+#define STARVED_MS 10              /* a reader that by then has not had half of it starves */
+#define STARVED_NS 1000000000ull   /* and goes before other work for so long */
 
 struct allowance { /* of waiting, in a second */
 	uint64_t left_ns, at_ns;
@@ -43,6 +45,7 @@ struct reader {
 	struct allowance late, running;
 	struct slow_files slow;
 	bool is_hurried;
+	uint64_t starved_until_ns; /* its readers are hurried until then, too */
 };
 
 bool reader_is_blocked(const struct reader *r, pid_t pid)
@@ -149,13 +152,39 @@ static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 	}
 }
 
+/* A parser is never: what it reads may be made to take long. Without the right nothing changes. */
+static void worker_hurry(struct reader *r, struct worker *w)
+{
+	bool hurried = r->is_hurried || clock_monotonic_ns() < r->starved_until_ns;
+
+	if (w->pid && w->is_hurried != hurried && !hurried_set(w->pid, hurried))
+		w->is_hurried = hurried;
+}
+
+/* As worker_wait(). The loop has its turn, and the reader that it waits for has none: each answer of such a turn would
+ * take up to the deadline. */
+static int wait_hurrying(struct reader *r, struct worker *w, unsigned timeout_ms)
+{
+	bool may = r->timeout_ns && w == &r->workers.worker[WORKER_READER] && !w->is_hurried && timeout_ms > STARVED_MS;
+	uint64_t cpu_ns = may ? worker_cpu_ns(w) : 0;
+	int n = worker_wait(w->sock, may ? STARVED_MS : timeout_ms);
+
+	if (n || !may)
+		return n;
+	if (worker_state(w->pid) == WORKER_RUNS && worker_cpu_ns(w) - cpu_ns < STARVED_MS * 500000ull) {
+		r->starved_until_ns = clock_monotonic_ns() + STARVED_NS;
+		worker_hurry(r, w);
+	}
+	return worker_wait(w->sock, timeout_ms - STARVED_MS);
+}
+
 /* The whole deadline, while no other is served; longer while the worker runs. */
 static int wait_whole(struct reader *r, struct worker *w, pid_t pid, unsigned deadline_ms)
 {
 	enum worker_kind kind = w == &r->workers.worker[WORKER_PARSER] ? WORKER_PARSER : WORKER_READER;
 
 	for (int i = 0; i < READER_STARVED_DEADLINES; i++) {
-		int n = worker_wait(w->sock, deadline_ms);
+		int n = wait_hurrying(r, w, deadline_ms);
 
 		if (n)
 			return n < 0 ? n : 0;
@@ -202,7 +231,7 @@ static int wait_answer(struct reader *r, struct worker *w, pid_t pid, unsigned d
 
 	if (allowed_ms == deadline_ms)
 		return wait_whole(r, w, pid, deadline_ms);
-	n = worker_wait(w->sock, allowed_ms);
+	n = wait_hurrying(r, w, allowed_ms);
 	if (!n)
 		allowance_spend(&r->late, clock_monotonic_ns() - begin);
 	if (!n && allowed_ms)
@@ -325,13 +354,6 @@ static int answer_await(struct reader *r, enum worker_kind kind, pid_t pid, cons
 		rc = rc ? rc : wait_answer(r, w, pid, left_ms(until_ns));
 	}
 	return rc;
-}
-
-/* A parser is never: what it reads may be made to take long. Without the right nothing changes. */
-static void worker_hurry(struct reader *r, struct worker *w)
-{
-	if (w->pid && w->is_hurried != r->is_hurried && !hurried_set(w->pid, r->is_hurried))
-		w->is_hurried = r->is_hurried;
 }
 
 void reader_hurry(struct reader *r, bool hurried)
