@@ -68,6 +68,8 @@ bool log_entry_parse(const void *data, size_t len, struct log_entry *ret)
 	ret->line = cJSON_IsObject(incident) ? incident_text(data, len) : NULL;
 	ret->is_incident = ret->line && ret->key && *ret->id;
 	cJSON_Delete(o);
+	if (!*ret->hub)
+		log_entry_free(ret);
 	return *ret->hub;
 }
 

@@ -361,7 +361,7 @@ static int comm_judge(const struct slow_comm *c, uint64_t now_ns, bool *ret_judg
 	double *sorted, blame;
 	struct late l;
 
-	if (c->n != c->nranks || !comm_sum(c, now_ns)) /* of some nothing is known: any of them may be late */
+	if (!c->n || c->n != c->nranks || !comm_sum(c, now_ns)) /* of some nothing is known: any of them may be late */
 		return 0;
 	*ret_judged = true;
 	sorted = malloc((size_t)c->n * sizeof(*sorted));

@@ -66,7 +66,7 @@ static char *labels_put(char *to, const char *names, const char *const *values, 
 	for (; *names; values++) {
 		size_t len = strcspn(names, ",");
 
-		to = label_put(to, before, names, len, *values);
+		to = label_put(to, before, names, len, *values); /* lint: there are as many as names */
 		before = ',';
 		names += len + (names[len] == ',');
 	}

@@ -90,7 +90,7 @@ static bool is_loopback(const struct sockaddr_storage *at)
 /* As bound: port 0 became one that was free. */
 static void bound_set(struct server *s, int fd)
 {
-	struct sockaddr_storage at;
+	struct sockaddr_storage at = { 0 };
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&at;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&at;
 	socklen_t len = sizeof(at);

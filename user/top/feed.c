@@ -92,6 +92,8 @@ static int held_feed(struct top_feed *f)
 {
 	const struct wire_hdr *rec = f->held;
 
+	if (!rec)
+		return 0;
 	f->held = NULL;
 	f->begin_ns = f->begin_ns ? smaller(f->begin_ns, rec->ts_ns) : rec->ts_ns;
 	f->end_ns = larger(f->end_ns, rec->ts_ns);
