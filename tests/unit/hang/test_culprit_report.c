@@ -128,7 +128,7 @@ static void what_its_host_does(void **state)
 {
 	(void)state;
 	odd.activity = (struct rank_activity){ ACTIVITY_ASLEEP, 0.25, 100, &sleeper };
-	odd.habit = (struct habit){ &phase, 3 * SEC, 40 * SEC };
+	odd.habit = (struct habit){ &phase, 3 * SEC, 40 * SEC, 0 };
 	procs[1].last_op = &newest;
 	waits = (struct call){ .tid = 51, .is_sync = true, .begin_ns = 15 * SEC, .name = "", .next = &allocates };
 	allocates = (struct call){ .tid = 52, .begin_ns = 14 * SEC, .name = "cuMemAlloc" };
