@@ -324,6 +324,41 @@ static void test_asked_to_end(void **state)
 	expect(FINDING_HANG, HANG_PROCESS_DEAD, 1, "dead");
 }
 
+static void goes_on_as(int r, uint64_t start_ns, bool child)
+{
+	struct event e = job_proc_event(r, RANKS, 0);
+
+	e.tgid += 500;
+	e.proc.start_ns = start_ns;
+	e.proc.is_child = child;
+	give(e);
+}
+
+/* Rank 1 dies, its peers wait, and another process begins: how many findings there are 20 s later. */
+static size_t peers_wait_for_anew(int signal, int rank, bool newer, bool child)
+{
+	done(NULL);
+	fresh(NULL);
+	world();
+	die(1, signal, 0);
+	for (int r = 0; r < RANKS; r++)
+		if (r != 1)
+			call(r, true);
+	goes_on_as(rank, newer ? now : 0, child);
+	return ticks(20);
+}
+
+/* A launcher that starts a rank anew ended the old one for it: it did not die on its peers. But a crash is one. */
+static void test_one_that_is_started_anew(void **state)
+{
+	(void)state;
+	assert_int_equal(peers_wait_for_anew(15, 1, true, false), 0);
+	assert_int_equal(peers_wait_for_anew(11, 1, true, false), 1);
+	assert_int_equal(peers_wait_for_anew(15, 2, true, false), 1);
+	assert_int_equal(peers_wait_for_anew(15, 1, false, false), 1);
+	assert_int_equal(peers_wait_for_anew(15, 1, true, true), 1);
+}
+
 static void test_the_end_of_a_job(void **state)
 {
 	(void)state;
@@ -352,6 +387,7 @@ int main(void)
 		TEST(test_dead_before_the_first_call),
 		TEST(test_torn_down_rank_by_rank),
 		TEST(test_asked_to_end),
+		TEST(test_one_that_is_started_anew),
 		TEST(test_the_end_of_a_job),
 	};
 

@@ -12,6 +12,15 @@
 #define TOGETHER_NS 30000000000ull /* deaths that close belong to one end: a launcher's grace is 30 s */
 #define ASKED_NS 10000000000ull    /* after SIGTERM the others follow within that, if they were asked too */
 
+/* Another process goes on as this rank: a launcher that starts ranks anew ended the old one for it. */
+static bool has_successor(const struct model *m, const struct proc *p)
+{
+	for (const struct proc *o = m->procs; o && p->rank >= 0; o = o->next)
+		if (!o->dead && !o->is_child && o->rank == p->rank && o->job == p->job && o->start_ns > p->start_ns)
+			return true;
+	return false;
+}
+
 /* SIGHUP, SIGINT, SIGTERM: somebody ends it, a crash or the memory killer looks different. */
 static bool was_asked(const struct proc *p)
 {
@@ -45,5 +54,7 @@ bool death_is_teardown(const struct model *m, const struct proc *p)
 	}
 	if (n_dead > n_alive && n_dead > 1)
 		return true;
-	return m->now_ns < newest + m->hang_floor_ns || (was_asked(p) && m->now_ns < p->exit_ns + ASKED_NS);
+	if (m->now_ns < newest + m->hang_floor_ns)
+		return true;
+	return was_asked(p) && (m->now_ns < p->exit_ns + ASKED_NS || has_successor(m, p));
 }
