@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "model/model.h"
+#include "model/state.h"
 #include "sink/sink.h"
 
 #define STEP_NS 120000000ull
@@ -20,7 +21,7 @@ struct large_job {
 	struct node *hosts, **nodes;
 	char (*names)[24];
 	int n_ranks, n_hosts;
-	struct proc *procs;
+	struct proc_own *procs; /* with the model's private part, empty */
 	struct member *members, **by_rank;
 	struct comm comm;
 	struct steps clock;
@@ -48,7 +49,7 @@ static void large_job_init(struct large_job *j, int n_hosts, int per_host)
 	j->m = (struct model){ .host = "node-00000,node-00001",
 			       .nodes = j->nodes,
 			       .n_nodes = (uint32_t)n_hosts,
-			       .procs = j->procs,
+			       .procs = &j->procs->p,
 			       .comms = &j->comm,
 			       .now_ns = 1000 * STEP_NS,
 			       .start_ns = 1000 * STEP_NS,
@@ -63,29 +64,30 @@ static void large_job_init(struct large_job *j, int n_hosts, int per_host)
 	}
 	for (int r = 0; r < j->n_ranks; r++) {
 		uint32_t pid = 4000 + (uint32_t)(r % per_host), host = (uint32_t)(r / per_host);
+		struct proc *p = &j->procs[r].p;
 
-		j->procs[r] = (struct proc){ .key = proc_key(host, pid),
-					     .node = j->nodes[host],
-					     .tgid = pid,
-					     .rank = r,
-					     .job = &j->id,
-					     .steps = &j->clock,
-					     .name = "python",
-					     .container = "",
-					     .pod = "",
-					     .pod_name = "",
-					     .slurm_job = "",
-					     .slurm_step = "",
-					     .next = r + 1 < j->n_ranks ? &j->procs[r + 1] : NULL };
-		j->procs[r].leader = &j->procs[r];
+		*p = (struct proc){ .key = proc_key(host, pid),
+				    .node = j->nodes[host],
+				    .tgid = pid,
+				    .rank = r,
+				    .job = &j->id,
+				    .steps = &j->clock,
+				    .name = "python",
+				    .container = "",
+				    .pod = "",
+				    .pod_name = "",
+				    .slurm_job = "",
+				    .slurm_step = "",
+				    .next = r + 1 < j->n_ranks ? &j->procs[r + 1].p : NULL };
+		p->leader = p;
 		j->members[r] = (struct member){ .comm = &j->comm,
-						 .proc = &j->procs[r],
+						 .proc = p,
 						 .rank = r,
 						 .device = r % per_host,
 						 .seq_known = true,
 						 .from_init = true,
 						 .next_in_comm = r + 1 < j->n_ranks ? &j->members[r + 1] : NULL };
-		j->procs[r].members = &j->members[r];
+		p->members = &j->members[r];
 		j->by_rank[r] = &j->members[r];
 	}
 	j->comm.members = j->members;
