@@ -292,6 +292,30 @@ static void test_terminal_known_phase(void **state)
 	free(text);
 }
 
+/* What of a slow phase is storage, and where. */
+static void test_terminal_storage(void **state)
+{
+	struct fixture f;
+	struct incident i;
+	char *text;
+
+	(void)state;
+	fixture_open(&f, &sink_terminal);
+	i = hang_of(&f);
+	i.f.kind = FINDING_STRAGGLER;
+	i.f.class = HANG_NONE;
+	i.f.cause = CAUSE_HOST_PHASE;
+	i.f.n_evidence = 0;
+	finding_note(&i.f, EVIDENCE_STORAGE_S, 3.2);
+	finding_note_text(&i.f, EVIDENCE_STORAGE_CALL, "flush");
+	finding_note_text(&i.f, EVIDENCE_MOUNT, "/ckpt (nfs4 filer:/ckpt\033, 0:52)");
+	fixture_incident(&f, i);
+	text = terminal_said(&f);
+	assert_non_null(strstr(text, "of these 3.2 s blocked in storage, longest in flush, on /ckpt (nfs4 filer:/ckpt?, "
+				     "0:52)\n"));
+	free(text);
+}
+
 static void test_terminal_verbose(void **state)
 {
 	struct fixture f;
@@ -401,6 +425,7 @@ int main(void)
 		cmocka_unit_test(test_terminal_several_jobs),
 		cmocka_unit_test(test_a_screen_folds),
 		cmocka_unit_test(test_terminal_known_phase),
+		cmocka_unit_test(test_terminal_storage),
 		cmocka_unit_test(test_terminal_pairs_and_cycles),
 		cmocka_unit_test(test_terminal_verbose),
 		cmocka_unit_test(test_terminal_budget),
