@@ -46,6 +46,7 @@ ALLOWED = {
     "user/detect/host": DETECT + ["user/detect/rank", "user/detect/transfer", "user/detect/hang",
                                   "user/detect/straggler"],
     "user/sink": ["schemas", "user", "user/base", "user/model"],
+    "user/sink/lines": ["schemas", "user", "user/base", "user/model", "user/sink"],
     "user/sink/perfetto": ["schemas", "user", "user/base", "user/model", "user/sink"],
     "user/base/html": ["user/base"],
     "user/sink/report": ["schemas", "user", "user/base", "user/base/html", "user/model", "user/sink"],
