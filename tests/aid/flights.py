@@ -63,8 +63,10 @@ def check_timeline(base):
 
 
 def window(base):
-    """Times of the first and the last record that came from the kernel: all before the first is snapshot."""
-    times = [ts for tracer, _, _, ts, _ in rtr.records(base + ".rtr") if tracer != rtr.COLLECTOR]
+    """Times of the first and the last record that came from the kernel: all before the first is snapshot. Sums of time
+    in storage are the collector's, and the newest before the window is kept."""
+    times = [ts for tracer, kind, _, ts, _ in rtr.records(base + ".rtr")
+             if tracer != rtr.COLLECTOR and (tracer, kind) != (rtr.SCHED, rtr.SCHED_STORAGE)]
     return min(times), max(times)
 
 
