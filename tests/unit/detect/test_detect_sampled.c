@@ -174,79 +174,6 @@ static void a_session_is_not_sure_for_a_while(void **state)
 	assert_true(n > 0);
 }
 
-/* One look of a session: LEFT stands from the first on, RIGHT from `from` on. */
-static void look_at_both(int i, int from)
-{
-	int moved = i < from ? i : from;
-
-	for (int r = 0; r < RANKS; r++)
-		sample(r, r < 2 ? LEFT : RIGHT, r % 2, 2,
-		       REDUCED(r < 2 ? 21 - r % 2 : 21 + moved - (r % 2 && i >= from)));
-	tick();
-}
-
-static void session_begins(void)
-{
-	who();
-	m->hang_floor_ns = 1500 * MSEC;
-}
-
-/* Past its limit half a second before the other: of those two either may wait for the other. */
-static void the_first_of_several_is_not_sure(void **state)
-{
-	int n = 0;
-
-	(void)state;
-	session_begins();
-	for (int i = 0; i < 8; i++) {
-		look_at_both(i, 1);
-		for (size_t k = 0; k < list.n; k++, n++) {
-			assert_int_equal(list.items[k].class, HANG_UNKNOWN);
-			assert_int_equal(list.items[k].severity, SEVERITY_INFO);
-		}
-		assert_true(i != 2 || (list.n == 1 && list.items[0].ranks[0] == 1));
-	}
-	assert_true(n > 4);
-}
-
-/* The other group goes on: then it is this one. So it is where it sits elsewhere than who waits. */
-static void the_only_one_is_sure(void **state)
-{
-	(void)state;
-	session_begins();
-	for (int i = 0; i < 4; i++)
-		look_at_both(i, 100);
-	assert_int_equal(only()->ranks[0], 1);
-	assert_int_equal(only()->class, HANG_MISSING_ENTER);
-	end(state);
-	start(state);
-	at[1].syscall = "clock_nanosleep";
-	session_begins();
-	for (int i = 0; i < 3; i++)
-		look_at_both(i, 1);
-	assert_int_equal(only()->ranks[0], 1);
-	assert_int_equal(only()->class, HANG_MISSING_ENTER);
-}
-
-/* Micro-batches of its own, in another communicator: who is unsure waits from the last of them on. */
-static void what_moves_is_warned_of_later(void **state)
-{
-	bool warned = false;
-
-	(void)state;
-	session_begins();
-	for (int i = 0; now < JOB_T0 + 20 * SEC; i++) {
-		for (int r = 0; r < RANKS; r++)
-			sample(r, WORLD + r + 1, 0, 1, REDUCED(i < 10 ? i : 10)); /* until 5 s */
-		look_at_both(i, 0);
-		for (size_t k = 0; k < list.n; k++) {
-			warned |= list.items[k].severity == SEVERITY_WARNING;
-			assert_true(!warned || now > JOB_T0 + 15 * SEC);
-		}
-	}
-	assert_true(warned);
-}
-
 /* Another communicator at the same address: what was there before says nothing of it. */
 static void another_generation(void **state)
 {
@@ -541,9 +468,6 @@ int main(void)
 		TEST(who_sits_like_a_waiter_is_no_root),
 		TEST(roots_that_cannot_be_distinguished),
 		TEST(a_session_is_not_sure_for_a_while),
-		TEST(the_first_of_several_is_not_sure),
-		TEST(the_only_one_is_sure),
-		TEST(what_moves_is_warned_of_later),
 		TEST(another_generation),
 		TEST(behind_in_two_of_them),
 		TEST(an_unread_one_is_named),

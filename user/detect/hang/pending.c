@@ -204,8 +204,7 @@ static bool is_next(const struct op *next, const struct pending *pend)
 	return pend->space >= 0 ? op_space(next) == pend->space : next->kind == pend->kind && next->peer == pend->peer;
 }
 
-/* Of operations that one sample showed at once, the one in the communicator that is used most: most likely it comes
- * next. */
+/* Of operations that one sample showed at once, that of the communicator that is used most: likely it is next. */
 static bool waits_longer(const struct pending *a, const struct pending *b)
 {
 	return a->since_ns < b->since_ns || (a->since_ns == b->since_ns && a->kinds && b->kinds && a->seq > b->seq);
@@ -221,6 +220,7 @@ static void choose(void *arg, const struct pending *pend)
 	if (c->found && (c->rank > rank || (c->rank == rank && !waits_longer(pend, c->best))))
 		return;
 	*c->best = *pend;
+	c->best->usual_ns = pend->limit_ns;
 	c->found = true;
 	c->rank = rank;
 }
