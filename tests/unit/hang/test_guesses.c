@@ -88,6 +88,32 @@ static void the_longest_wait_is_said(void **state)
 	assert_int_equal(only()->warning_after_ns, 10 * SEC);
 }
 
+/* The GPU of one of them reports an error: that one has a cause, and is not among those that may be it. */
+static void who_has_a_cause_is_apart(void **state)
+{
+	struct event e = { .kind = EV_XID };
+	int n_hangs = 0;
+
+	(void)state;
+	e.kernel_log.xid = 79;
+	e.kernel_log.pid = job_pid(3);
+	e.kernel_log.class = "xid";
+	e.kernel_log.text = "NVRM: Xid (PCI:0000:11:00): 79";
+	give(e);
+	for (int i = 0; i < 8; i++)
+		look_at_both(i, 0, 0);
+	for (size_t i = 0; i < list.n; i++) {
+		const struct finding *f = &list.items[i];
+
+		if (f->kind != FINDING_HANG)
+			continue;
+		n_hangs++;
+		assert_int_equal(f->n_ranks, 1);
+		assert_int_equal(!f->caused_by_key, f->ranks[0] == 1);
+	}
+	assert_int_equal(n_hangs, 2);
+}
+
 /* Micro-batches of its own, in another communicator: who is unsure waits from the last of them on. */
 static void what_moves_is_warned_of_later(void **state)
 {
@@ -133,6 +159,7 @@ int main(void)
 		OF_SESSION(the_only_one_is_sure),
 		OF_SESSION(who_waits_for_the_next_one_is_not_sure),
 		OF_SESSION(the_longest_wait_is_said),
+		OF_SESSION(who_has_a_cause_is_apart),
 		OF_SESSION(what_moves_is_warned_of_later),
 		cmocka_unit_test_teardown(a_long_limit_counts_twice, end),
 	};

@@ -66,11 +66,9 @@ static bool is_waiting(const struct places *waiters, const struct proc *p)
 }
 
 /* It is past its limit by one sample, others will be by the next: that says nothing of which was late first. */
-static bool first_of_several(const struct model *m, const struct proc *p, struct wait_roots *soon)
+static bool first_of_several(const struct model *m, struct wait_roots *soon)
 {
-	if (m->hang_floor_ns < SESSION_FLOOR_NS || wait_roots_soon(m, SAMPLES_APART_NS, soon))
-		return false;
-	return soon->n_roots > 1 || (soon->n_roots == 1 && soon->roots[0].proc != p);
+	return m->hang_floor_ns >= SESSION_FLOOR_NS && !wait_roots_soon(m, SAMPLES_APART_NS, soon) && soon->n_roots > 1;
 }
 
 /* What else it may be: a single root waits for no rank, as far as is seen. */
@@ -83,7 +81,7 @@ static int waits_judge(const struct model *m, struct wait_roots *found, const st
 		struct wait_root *r = &found->roots[i];
 
 		r->waits = is_waiting(waiters, r->proc) &&
-			   (found->n_roots > 1 || may_wait_for_unseen(r->proc) || first_of_several(m, r->proc, soon));
+			   (found->n_roots > 1 || may_wait_for_unseen(r->proc) || first_of_several(m, soon));
 		n_waits += r->waits;
 	}
 	return n_waits;
