@@ -427,6 +427,31 @@ static void node_takes_from_the_highest(void **state)
 	budget_rules_free(g);
 }
 
+/* Two processes far above their own budget, and so above that of all: what each gives is enough, and nobody gives more
+ * because all were above before. */
+static void node_waits_for_processes(void **state)
+{
+	static const struct budget_cfg cfg = { .price_ns = PRICE_NS, .budget_ppm = 10000, .node_ppm = 100000 };
+	int n = 0;
+
+	(void)state;
+	begin(&cfg, 2);
+	sample_at(QUARTER);
+	for (int i = 0; i < 3; i++) {
+		for (int p = 0; p < 2; p++) {
+			load_add(p, PROBES_EVENTS, 60, QUARTER);
+			load_add(p, PROBES_NEEDED, 0.9, QUARTER);
+		}
+		n = sample_at(QUARTER);
+		assert_int_equal(n, i < 2 ? 0 : 2);
+	}
+	for (int i = 0; i < 2; i++) {
+		assert_false(got[i].of_node);
+		assert_true(got[i].what == BUDGET_SHED && got[i].group == PROBES_EVENTS);
+	}
+	budget_rules_free(g);
+}
+
 /* No budget: whatever it costs. */
 static void without_a_budget(void **state)
 {
@@ -458,6 +483,7 @@ int main(void)
 		cmocka_unit_test(calm_for_how_long),
 		cmocka_unit_test(node_trials_end_first),
 		cmocka_unit_test(node_takes_from_the_highest),
+		cmocka_unit_test(node_waits_for_processes),
 		cmocka_unit_test(without_a_budget),
 	};
 

@@ -462,7 +462,8 @@ static bool node_over(struct budget_rules *g, struct budget_order *ret)
 
 	if (is_above(node_rate(g, WHY_QUICK).ns, g->cfg.node_ppm) && node_trial_ends(g, ret))
 		return true;
-	if (!why || (g->node_cut && !is_above(node_rate(g, why).ns, g->cfg.node_ppm)))
+	/* What is left: groups of this sample are gone, processes over their own budget gave theirs before. */
+	if (!why || !is_above(node_rate(g, why).ns, g->cfg.node_ppm))
 		return false;
 	g->node_cut = why;
 	load_restart(&g->node_load);
