@@ -26,7 +26,7 @@ from gpujob import OUT, RANKTRACE
 STEPS = int(os.environ.get("STEPS", 200))
 PAIRS = int(os.environ.get("PAIRS", 5))
 TIERS = os.environ.get("TIERS", "watch,trace,burst,profiler").split(",")
-SETTLE_S = 2.0  # a session attaches and admits its groups; what it left is gone
+SETTLE_S = float(os.environ.get("SETTLE_S", 2))  # a session attaches and admits its groups; what it left is gone
 HITS = re.compile(r"(\d+) probe hits of ([\d.]+) us.*?([\d.]+) s of CPU time; in one process at most ([\d.]+) %")
 CASES = {
     "gpu-bound": ("--mode", "ddp", "--width", 8192, "--layers", 4),
