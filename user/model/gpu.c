@@ -64,6 +64,8 @@ static int state_apply(struct node *n, const struct event *e)
 		n->gpus.driver_ns = e->gpu_state.since_ns;
 		return 0;
 	}
+	if (e->gpu_state.index >= GPUS_MAX)
+		return -EINVAL;
 	g = gpu_get(n, e->gpu_state.index);
 	if (!g)
 		return -ENOMEM;

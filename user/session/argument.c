@@ -65,6 +65,8 @@ void argument_fail_on(struct argp_state *state, const char *text, enum severity 
 /* --- files that follow each other --- */
 
 #define ROTATE_BYTES_MIN 100e3
+#define ROTATE_BYTES_MAX 1e15 /* both fit into what holds them, with room */
+#define ROTATE_SEC_MAX (3650 * 86400.0)
 
 static int refuse(char *error, size_t size, const char *format, ...)
 {
@@ -92,8 +94,10 @@ int argument_rotate_set(const char *v, struct output_rules *to, char *error, siz
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && unit != v; i++) {
 		if (strcmp(unit, units[i].names[0]) && strcmp(unit, units[i].names[1]))
 			continue;
-		if (!(n * units[i].bytes >= ROTATE_BYTES_MIN || n * units[i].sec >= 1) || n > 1e9)
+		if (!(n * units[i].bytes >= ROTATE_BYTES_MIN || n * units[i].sec >= 1))
 			return refuse(error, size, "'%s' is less than 100k or 1s", v);
+		if (n * units[i].bytes > ROTATE_BYTES_MAX || n * units[i].sec > ROTATE_SEC_MAX)
+			return refuse(error, size, "'%s' is more than 1000T or 3650d", v);
 		if (units[i].bytes > 0)
 			to->rotate_bytes = n * units[i].bytes;
 		else

@@ -133,6 +133,8 @@ static void errors_have_file_line_and_remedy(void **state)
 	expect_error("rotate = 500\n", ":1: ", "neither a size (500M, 2G) nor a time (30min, 12h, 7d)");
 	expect_error("rotate = 5k\n", ":1: ", "less than 100k or 1s");
 	expect_error("rotate = nanG\n", ":1: ", "less than 100k or 1s");
+	expect_error("rotate = 75600000T\n", ":1: ", "more than 1000T or 3650d");
+	expect_error("rotate = 3651d\n", ":1: ", "more than 1000T or 3650d");
 	expect_error("keep = 0\n", ":1: ", "not a number from 1 to 999");
 }
 

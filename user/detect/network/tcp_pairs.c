@@ -5,6 +5,7 @@
 #include "detect/network/tcp_pairs.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@
 #define LOST_SHARE 1e-3    /* of those sent: as of RDMA ports ten times over, since a busy TCP always loses some. Or: */
 #define LOST_SHARE_OF_FEW 1e-2 /* of a job that each loss delays, and so loses few; and */
 #define LOST_ROUNDS_MIN 5      /* in all of the newest rounds */
+#define SEGMENTS_MOST 1e12     /* of a connection between two samples: more than any can send */
 #define FLOWING_SEGMENTS 4     /* a round: fewer say of the peer's answers, not of the path */
 #define FREE_TIMES 2           /* of the rounds in which something was lost, so many more without a queue */
 #define SCATTER 2              /* mean deviations: quick answers among late ones lie within */
@@ -68,10 +70,18 @@ static void sign(struct tcp_pair *p, enum tcp_fault f, const struct tcp_connecti
 	p->is[f] |= is;
 }
 
+/* Sent again, less what came twice: a recording may hold any number. */
+static int64_t lost_since(const struct tcp_sample *l, const struct tcp_sample *before)
+{
+	double lost = (double)tcp_grown(l, before, TCP_RETRANSMITS) - (double)tcp_grown(l, before, TCP_DSACKS);
+
+	return fmax(-SEGMENTS_MOST, fmin(lost, SEGMENTS_MOST));
+}
+
 static void rates_add(struct tcp_pair *p, const struct tcp_connection *c, const struct tcp_sample *l,
 		      const struct tcp_sample *before)
 {
-	int64_t lost = tcp_grown(l, before, TCP_RETRANSMITS) - tcp_grown(l, before, TCP_DSACKS);
+	int64_t lost = lost_since(l, before);
 	uint64_t segments = tcp_grown(l, before, TCP_DATA_SEGMENTS_SENT), rtt = tcp_value(l, TCP_RTT, 0);
 	uint64_t busy = tcp_grown(l, before, TCP_BUSY), window = tcp_grown(l, before, TCP_WINDOW_LIMITED);
 	uint64_t scatter = SCATTER * tcp_value(l, TCP_RTT_VARIATION, 0);
