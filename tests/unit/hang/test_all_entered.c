@@ -62,7 +62,8 @@ static int fresh(void **state)
 	waits = (struct call){ .tid = 50, .is_sync = true, .begin_ns = T0, .name = "" };
 	procs[0].calls = &waits;
 	waits.begin_ns = T0; /* it sits there since it called */
-	return 0;
+	stalled_ops_free(&ops_known);
+	return stalled_ops_refresh(&ops_known, &m);
 }
 
 static int done(void **state)
@@ -145,7 +146,6 @@ static void what_ended_by_itself_may_take_so_long_again(void **state)
 		struct op next;
 
 		fresh(state);
-		stalled_ops_free(&ops_known);
 		tick(LAST + 1 * SEC);
 		tick(LAST + 40 * SEC);
 		members[0].gone = how == 1;

@@ -56,11 +56,22 @@ static bool member_stands(const struct model *m, const struct member *mb, struct
 			    counters_still_ns(mb) && comm_even(memo, mb->comm));
 }
 
-/* The newest move of the process' counters; 0: some member moves, lags, or is not known. */
+/* Its calls are seen: those of a member that waits are no sign of progress, since it makes none. */
+static bool proc_by_calls(const struct proc *p)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (!mb->gone && mb->last_call_ns)
+			return true;
+	return false;
+}
+
+/* The newest call, or move of the process' counters; 0: some member moves, lags, or is not known. */
 static uint64_t proc_moved_ns(const struct model *m, const struct proc *p, struct even_memo *memo)
 {
 	uint64_t newest = 0;
 
+	if (proc_by_calls(p))
+		return p->last_call_ns;
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
 		if (!member_stands(m, mb, memo))
 			return 0;
@@ -81,18 +92,22 @@ static void gap_learn(struct gpu_stall_job *j, uint64_t moved_ns)
 	j->still = false;
 }
 
+static void moved_at(struct gpu_stall_job *j, uint64_t moved_ns)
+{
+	if (moved_ns <= j->moved_ns)
+		return;
+	if (j->moved_ns)
+		gap_learn(j, moved_ns);
+	j->moved_ns = moved_ns;
+}
+
 /* The newest sign of progress of any member, whether or not all do not move now. */
 static void job_moved(struct gpu_stall_job *j, const struct proc *p)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
-		uint64_t moved_ns = mb->samples.n ? mb->samples.since_ns : 0;
-
-		if (moved_ns <= j->moved_ns)
-			continue;
-		if (j->moved_ns)
-			gap_learn(j, moved_ns);
-		j->moved_ns = moved_ns;
-	}
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		moved_at(j, mb->samples.n ? mb->samples.since_ns : 0);
+	if (proc_by_calls(p))
+		moved_at(j, p->last_call_ns);
 }
 
 static bool is_member_proc(const struct proc *p)
@@ -233,7 +248,7 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
 	f->critical_after_ns = critical_ns(j, m, o);
 	f->subject = o->proc ? subject_rank(proc_rank(o->proc), o->proc->key)
 			     : subject_job(j->job->name, j->job->nth, j->job->shown);
-	if (!elsewhere && !o->n_on_host) /* else what they wait in is none of those that NCCL counts */
+	if (!elsewhere && !o->n_on_host && member_by_counters(mb)) /* else it is none of those that NCCL counts */
 		op_set(f, mb);
 	finding_identify(f, "gpu_stall", 0, mb->entered_seq[SEQ_COLL]);
 	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - j->moved_ns) * 1e-9);
@@ -242,7 +257,8 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
 		name_odd(f, o, elsewhere, found);
 	gpu_odd_note(f, found, m, o, j->job, j->moved_ns);
 	call_site_note_others(f, found, m);
-	finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");
+	if (member_by_counters(mb))
+		finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");
 	finding_note(f, EVIDENCE_LIMIT_S, limit_ns(j, m, o) * 1e-9);
 	return 0;
 }

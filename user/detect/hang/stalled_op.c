@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "detect/gpu/gpu_cause.h"
+#include "detect/gpu/gpu_role.h"
 #include "detect/hang/gpu_stall.h"
 #include "detect/hang/report.h"
 #include "detect/rank/activity.h"
@@ -28,6 +29,7 @@
 
 struct stalled_ops_job {
 	struct keyed keyed; /* by the job */
+	const struct job_id *job;
 	uint64_t seen_ns;
 	uint64_t proc_key, comm, op_id, since_ns; /* what all had entered for longest at that tick; op_id 0: nothing */
 	uint64_t longest_ns;                      /* that ended by itself */
@@ -149,16 +151,28 @@ static uint64_t last_entry_ns(const struct op *op)
 	return last;
 }
 
-/* The host sits in a wait since long, or the watchdog polls it unanswered. Without the probes on CUDA events it may be
- * over since long, whatever the host waits for now. */
-static bool seen_open(const struct model *m, const struct op *op, uint64_t limit)
+static bool waits_since(const struct model *m, const struct op *op, uint64_t limit)
 {
-	bool ends_seen = !(op->member->proc->shed >> PROBES_EVENTS & 1);
-
-	for (const struct call *c = op->member->proc->calls; c && ends_seen; c = c->next)
+	for (const struct call *c = op->member->proc->calls; c; c = c->next)
 		if (c->is_sync && c->begin_ns >= op->enqueue_ns && m->now_ns - c->begin_ns > limit)
 			return true;
-	return op->not_done_ns && m->now_ns - op->not_done_ns < POLLED_NS;
+	return false;
+}
+
+/* Without the probes on CUDA events an operation may be over since long, whatever its host waits for now; but not while
+ * a GPU of the job waits in NCCL. */
+static bool end_is_to_come(const struct model *m, const struct op *op)
+{
+	const struct proc *p = op->member->proc;
+
+	return !(p->shed >> PROBES_EVENTS & 1) || gpu_odd_find(m, p->job, op->enqueue_ns).n_in_nccl;
+}
+
+/* The host sits in a wait since long, or the watchdog polls it unanswered. */
+static bool seen_open(const struct model *m, const struct op *op, uint64_t limit)
+{
+	return (waits_since(m, op, limit) && end_is_to_come(m, op)) ||
+	       (op->not_done_ns && m->now_ns - op->not_done_ns < POLLED_NS);
 }
 
 /* It died of a fault, and not with the whole job. */
@@ -265,8 +279,10 @@ int stalled_ops_refresh(struct stalled_ops *s, const struct model *m)
 
 		if (is_rank && !j)
 			return -ENOMEM;
-		if (j && j->seen_ns != m->now_ns)
+		if (j && j->seen_ns != m->now_ns) {
+			j->job = p->job;
 			job_learn(j, p, m->now_ns);
+		}
 	}
 	return 0;
 }
@@ -294,10 +310,10 @@ static uint64_t port_or_gpu_key(const struct model *m, const struct finding_list
 }
 
 /* A rank that still calls gets on: what looks stalled waited for it, and is about to go on. */
-static bool all_quiet(const struct model *m, uint64_t limit)
+static bool all_quiet(const struct model *m, const struct job_id *job, uint64_t limit)
 {
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (p->members && !p->dead && m->now_ns - p->last_call_ns < limit)
+		if (p->job == job && p->members && !p->dead && m->now_ns - p->last_call_ns < limit)
 			return false;
 	return true;
 }
@@ -346,28 +362,48 @@ static void all_entered_fill(struct finding *f, const struct model *m, const str
 		gpu_stall_name(f, m, op->member->proc->job, found);
 }
 
-static int all_entered_report(const struct stalled_ops *s, const struct model *m, struct finding_list *found)
+/* Of a job: what all entered first, and is due. */
+static const struct op *job_open_op(const struct stalled_ops *s, const struct model *m, const struct job_id *job,
+				    uint64_t *ret_since)
 {
 	const struct op *best = NULL;
-	uint64_t best_since = 0, since = 0, limit;
-	struct finding *f;
+	uint64_t since = 0;
 
 	for (const struct proc *p = m->procs; p; p = p->next) {
-		const struct op *op = p->dead ? NULL : open_op(s, m, p, &since);
+		const struct op *op = p->dead || p->job != job ? NULL : open_op(s, m, p, &since);
 
-		if (op && (!best || since < best_since)) {
+		if (op && (!best || since < *ret_since)) {
 			best = op;
-			best_since = since;
+			*ret_since = since;
 		}
 	}
-	limit = best ? limit_ns(s, best->member) : 0;
-	if (!best || !all_quiet(m, crashed_ns(m, best->member->comm) ? m->hang_floor_ns : limit))
+	return best;
+}
+
+static int job_report(const struct stalled_ops *s, const struct model *m, const struct job_id *job,
+		      struct finding_list *found)
+{
+	uint64_t since = 0;
+	const struct op *op = job_open_op(s, m, job, &since);
+	uint64_t limit = op ? limit_ns(s, op->member) : 0;
+	struct finding *f;
+
+	if (!op || !all_quiet(m, job, crashed_ns(m, op->member->comm) ? m->hang_floor_ns : limit))
 		return 0;
 	f = finding_list_add(found);
 	if (!f)
 		return -ENOMEM;
-	all_entered_fill(f, m, best, best_since, limit, found);
+	all_entered_fill(f, m, op, since, limit, found);
 	return 0;
+}
+
+static int all_entered_report(const struct stalled_ops *s, const struct model *m, struct finding_list *found)
+{
+	int err = 0;
+
+	for (const struct stalled_ops_job *j = s->jobs.all; j && !err; j = j->keyed.next)
+		err = job_report(s, m, j->job, found);
+	return err;
 }
 
 int stalled_op_report(const struct stalled_ops *s, const struct model *m, struct finding_list *found)
