@@ -219,7 +219,7 @@ static void end_unseen(void **state)
 		}
 		wait_s(100);
 		assert_int_equal(stalled_ops_refresh(&known, m), 0);
-		assert_int_equal(stalled_op_report(&known, m, &found), 0);
+		assert_int_equal(stalled_op_report(&known, m, &(struct wait_roots){ 0 }, &found), 0);
 		stalled_ops_free(&known);
 		assert_int_equal(found.n, !without);
 		finding_list_free(&found);

@@ -27,6 +27,7 @@ static struct proc procs[RANKS];
 static struct op ops[RANKS], again;
 static struct call waits;
 static struct finding_list list;
+static const struct wait_roots no_roots;
 static struct stalled_ops ops_known;
 
 static int fresh(void **state)
@@ -79,7 +80,7 @@ static const struct finding *at(uint64_t now_ns)
 {
 	m.now_ns = now_ns;
 	list.n = 0;
-	assert_int_equal(stalled_op_report(&ops_known, &m, &list), 0);
+	assert_int_equal(stalled_op_report(&ops_known, &m, &no_roots, &list), 0);
 	assert_true(list.n <= 1);
 	return list.n ? &list.items[0] : NULL;
 }
@@ -310,7 +311,7 @@ static void a_mismatch_explains_it(void **state)
 		f->kind = i == 1 ? FINDING_HANG : FINDING_MISMATCH;
 		f->comm = i == 2 ? 13 : 12;
 		f->key = 91;
-		assert_int_equal(stalled_op_report(&ops_known, &m, &list), 0);
+		assert_int_equal(stalled_op_report(&ops_known, &m, &no_roots, &list), 0);
 		assert_int_equal(list.items[1].caused_by_key, i ? 0 : 91);
 	}
 }
@@ -326,7 +327,7 @@ static void a_gpu_explains_it(void **state)
 		list.items[0].cause = CAUSE_HARDWARE;
 		list.items[0].key = 91;
 		finding_add_rank(&list.items[0], r, r ? 1 << 20 : procs[2].key);
-		assert_int_equal(stalled_op_report(&ops_known, &m, &list), 0);
+		assert_int_equal(stalled_op_report(&ops_known, &m, &no_roots, &list), 0);
 		assert_int_equal(list.items[1].caused_by_key, r ? 0 : 91);
 	}
 }

@@ -24,6 +24,7 @@ static struct job_id job = { .name = "j", .shown = "j" }, other_job;
 static struct steps steps;
 static struct op ops[HAND_RANKS];
 static struct call waits[HAND_RANKS];
+static struct wait_roots roots;
 static struct stalled_ops ops_known;
 static struct gpu_stalls stalls;
 static struct finding_list list;
@@ -75,7 +76,7 @@ static const struct finding *all_entered(void)
 {
 	list.n = 0;
 	assert_int_equal(stalled_ops_refresh(&ops_known, &m), 0);
-	assert_int_equal(stalled_op_report(&ops_known, &m, &list), 0);
+	assert_int_equal(stalled_op_report(&ops_known, &m, &roots, &list), 0);
 	return list.n ? &list.items[0] : NULL;
 }
 
@@ -83,7 +84,7 @@ static const struct finding *gpu_stall(void)
 {
 	list.n = 0;
 	assert_int_equal(gpu_stalls_refresh(&stalls, &m), 0);
-	assert_int_equal(gpu_stalls_report(&stalls, &m, &list), 0);
+	assert_int_equal(gpu_stalls_report(&stalls, &m, &roots, &list), 0);
 	return list.n ? &list.items[0] : NULL;
 }
 
@@ -143,6 +144,69 @@ static void who_calls_gets_on(void **state)
 	assert_null(gpu_stall());
 }
 
+/* The root of one job says nothing of another. */
+static void another_job_has_a_root(void **state)
+{
+	struct wait_root root = { .proc = known[0] };
+
+	(void)state;
+	gpus_show(1);
+	roots = (struct wait_roots){ .roots = &root, .n_roots = 1 };
+	assert_null(all_entered());
+	assert_null(gpu_stall());
+	known[0]->job = &other_job;
+	known[0]->members = NULL;
+	assert_non_null(gpu_stall());
+	roots = (struct wait_roots){ 0 };
+}
+
+static void died(uint64_t at_ns)
+{
+	known[3]->dead = true;
+	known[3]->exit_signal = 9;
+	known[3]->exit_ns = at_ns;
+	known[3]->world_size = HAND_RANKS;
+	for (int r = 0; r < 3; r++)
+		known[r]->shed = 1u << PROBES_EVENTS | 1u << PROBES_POLLS;
+}
+
+/* It had entered what its peers wait in, and no probe shows that they do: their hosts wait since then. */
+static void one_that_died_inside(void **state)
+{
+	const struct finding *f;
+
+	(void)state;
+	m.now_ns = CALLED + 2 * SEC;
+	died(CALLED + SEC);
+	assert_null(all_entered());
+	m.now_ns = CALLED + SEC + m.hang_floor_ns + 1;
+	f = all_entered();
+	assert_non_null(f);
+	assert_true(f->class == HANG_PROCESS_DEAD && f->n_ranks == 1 && f->ranks[0] == 3);
+	waits[0].is_sync = waits[1].is_sync = waits[2].is_sync = false;
+	assert_null(all_entered());
+}
+
+/* The same where operations cannot be compared, with or without GPUs. */
+static void one_that_died_between(void **state)
+{
+	const struct finding *f;
+
+	(void)state;
+	for (int r = 0; r < HAND_RANKS; r++)
+		ops[r].kind = OP_SEND;
+	died(CALLED + SEC);
+	m.now_ns = CALLED + SEC + 2 * m.hang_floor_ns - 1;
+	assert_null(gpu_stall());
+	m.now_ns++;
+	f = gpu_stall();
+	assert_non_null(f);
+	assert_true(f->class == HANG_PROCESS_DEAD && f->cause == CAUSE_DEAD && f->n_ranks == 1 && f->ranks[0] == 3);
+	assert_int_equal(f->since_ns, CALLED + SEC);
+	known[3]->exit_signal = 0; /* it left as it should */
+	assert_null(gpu_stall());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -150,6 +214,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(another_job_gets_on, begin, end),
 		cmocka_unit_test_setup_teardown(transfers_that_nobody_compares, begin, end),
 		cmocka_unit_test_setup_teardown(who_calls_gets_on, begin, end),
+		cmocka_unit_test_setup_teardown(another_job_has_a_root, begin, end),
+		cmocka_unit_test_setup_teardown(one_that_died_inside, begin, end),
+		cmocka_unit_test_setup_teardown(one_that_died_between, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,7 @@ static struct comm comm;
 static struct member members[RANKS], *by_rank[RANKS];
 static struct proc procs[RANKS], *odd = &procs[ODD];
 static struct task tasks[RANKS];
+static const struct wait_roots no_roots;
 static struct uncounted u;
 static struct suspects all;
 static struct finding_list list;
@@ -99,7 +100,7 @@ static const struct finding *asked(void)
 {
 	list.n = 0;
 	assert_int_equal(uncounted_refresh(&u, &m, &all), 0);
-	assert_int_equal(uncounted_report(&u, &m, &all, &list), 0);
+	assert_int_equal(uncounted_report(&u, &m, &all, &no_roots, &list), 0);
 	assert_true(list.n <= 1);
 	return list.n ? &list.items[0] : NULL;
 }
@@ -265,7 +266,7 @@ static void what_is_reported_already(void **state)
 		f->kind = i == 1 ? FINDING_OBSERVATION : FINDING_HANG;
 		f->job = i == 2 ? "other" : i == 3 ? "j" : NULL;
 		assert_int_equal(uncounted_refresh(&u, &m, &all), 0);
-		assert_int_equal(uncounted_report(&u, &m, &all, &list), 0);
+		assert_int_equal(uncounted_report(&u, &m, &all, &no_roots, &list), 0);
 		assert_int_equal(list.n, i == 1 || i == 2 ? 2 : 1);
 	}
 }

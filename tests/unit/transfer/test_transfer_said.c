@@ -124,7 +124,7 @@ static uint64_t caused_by(enum finding_kind kind, int rank, uint64_t key, uint64
 	f->key = key;
 	f->caused_by_key = cause;
 	finding_add_rank(f, rank, proc_key(0, job_pid(rank)));
-	assert_int_equal(stalled_op_report(&(struct stalled_ops){ 0 }, m, &list), 0);
+	assert_int_equal(stalled_op_report(&(struct stalled_ops){ 0 }, m, &(struct wait_roots){ 0 }, &list), 0);
 	assert_int_equal(list.n, 2);
 	return list.items[1].caused_by_key;
 }

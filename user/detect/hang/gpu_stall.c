@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "detect/gpu/gpu_cause.h"
 #include "detect/gpu/gpu_role.h"
 #include "detect/hang/pending.h"
@@ -19,6 +20,7 @@
 #include "detect/rank/call_site.h"
 #include "detect/rank/counters.h"
 #include "detect/rank/gpu_work.h"
+#include "detect/rank/teardown.h"
 #include "detect/severity.h"
 
 #define FLOORS 14              /* hang floors without progress: 20 s in a session; an autopsy's floor is shorter */
@@ -27,7 +29,9 @@
 #define GAPS 20                /* times the longest pause of the job, unless a GPU shows that no work goes on */
 #define STILL_GAPS 3           /* times the longest such pause that ended by itself, if one does */
 #define FRESH_NS 5000000000ull /* a member that was not sampled that long is not known to have stopped */
+#define DEAD_FLOORS 2          /* the same since a rank died of a fault: its peers wait for it */
 #define CONFIDENCE_NO_RANK 0.5
+#define CONFIDENCE_DEAD 0.9
 
 struct gpu_stall_job {
 	struct keyed keyed; /* by the job */
@@ -263,12 +267,52 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
 	return 0;
 }
 
+/* A rank that died inside what all entered: its peers stand there, and none is behind. NULL: none. */
+static const struct proc *dead_of(const struct gpu_stall_job *j, const struct model *m)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (p->job == j->job && !p->is_child && p->members && death_is_fault(m, p) &&
+		    m->now_ns >= larger(j->moved_ns, p->exit_ns) + DEAD_FLOORS * m->hang_floor_ns)
+			return p;
+	return NULL;
+}
+
+static int dead_report(const struct gpu_stall_job *j, const struct model *m, const struct proc *p,
+		       struct finding_list *found)
+{
+	const struct member *mb = last_moved(m, j->job);
+	struct finding *f = mb ? finding_list_add(found) : NULL;
+
+	if (!f)
+		return mb ? -ENOMEM : 0;
+	f->kind = FINDING_HANG;
+	f->class = HANG_PROCESS_DEAD;
+	f->cause = CAUSE_DEAD;
+	f->confidence = CONFIDENCE_DEAD;
+	f->peer = -1;
+	f->since_ns = larger(j->moved_ns, p->exit_ns);
+	f->subject = subject_rank(proc_rank(p), p->key);
+	if (member_by_counters(mb))
+		op_set(f, mb);
+	finding_identify(f, "dead_inside", 0, mb->entered_seq[SEQ_COLL]);
+	finding_add_rank(f, proc_rank(p), p->key);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
+	finding_note(f, EVIDENCE_EXIT_CODE, p->exit_code);
+	finding_note(f, EVIDENCE_EXIT_SIGNAL, p->exit_signal);
+	finding_note(f, EVIDENCE_DEAD_S, (m->now_ns - p->exit_ns) * 1e-9);
+	return 0;
+}
+
 static int job_report(struct gpu_stall_job *j, const struct model *m, struct finding_list *found)
 {
+	const struct proc *dead;
 	struct gpu_odd o;
 
 	if (!j->live || !j->inside)
 		return 0;
+	dead = dead_of(j, m);
+	if (dead && !hang_is_reported(found, m, j->job))
+		return dead_report(j, m, dead, found);
 	o = gpu_odd_find(m, j->job, j->moved_ns);
 	j->still |= does_no_work(&o);
 	if (m->now_ns < j->moved_ns + limit_ns(j, m, &o) || hang_is_reported(found, m, j->job))
@@ -278,12 +322,14 @@ static int job_report(struct gpu_stall_job *j, const struct model *m, struct fin
 	return report(j, m, &o, found);
 }
 
-int gpu_stalls_report(const struct gpu_stalls *s, const struct model *m, struct finding_list *found)
+int gpu_stalls_report(const struct gpu_stalls *s, const struct model *m, const struct wait_roots *roots,
+		      struct finding_list *found)
 {
 	int err = 0;
 
 	for (struct gpu_stall_job *j = s->jobs.all; j && !err; j = j->keyed.next)
-		err = job_report(j, m, found);
+		if (!wait_roots_explain(roots, j->job))
+			err = job_report(j, m, found);
 	return err;
 }
 

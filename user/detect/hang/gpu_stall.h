@@ -9,6 +9,7 @@
 
 #include "base/keyed.h"
 #include "detect/detect.h"
+#include "detect/hang/wait_roots.h"
 #include "detect/rank/forget.h"
 
 struct gpu_stalls { /* zeroed at first */
@@ -18,8 +19,9 @@ struct gpu_stalls { /* zeroed at first */
 
 /* Every tick: learns how long this job's pauses are. 0 or -ENOMEM. */
 int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m);
-/* Called where no rank is a root by itself. 0 or -ENOMEM. */
-int gpu_stalls_report(const struct gpu_stalls *s, const struct model *m, struct finding_list *found);
+/* Of jobs in which no rank is a root by itself. 0 or -ENOMEM. */
+int gpu_stalls_report(const struct gpu_stalls *s, const struct model *m, const struct wait_roots *roots,
+		      struct finding_list *found);
 /* The host of this rank waits for its GPU, which runs a kernel that is none of NCCL's and does no work, or nothing at
  * all, while its peers' GPUs wait in NCCL. By samples since `since_ns`. */
 bool gpu_stall_holds(const struct model *m, const struct proc *p, uint64_t since_ns);

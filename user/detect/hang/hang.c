@@ -105,14 +105,15 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 		err = shared_report(&h->suspects, m, found, &n_shared);
 	if (!err)
 		err = comm_init_report_rest(m, suspects_busy_limit_ns(&h->suspects, m), found);
-	if (err || h->roots.n_roots || h->roots.n_cycles || n_shared)
+	if (err || n_shared)
 		return err;
-	err = unread_report(m, found);
+	if (!h->roots.n_roots && !h->roots.n_cycles)
+		err = unread_report(m, found);
 	if (!err)
-		err = stalled_op_report(&h->stalled_ops, m, found);
+		err = stalled_op_report(&h->stalled_ops, m, &h->roots, found);
 	if (!err)
-		err = uncounted_report(&h->uncounted, m, &h->suspects, found);
-	return err ? err : gpu_stalls_report(&h->gpu_stalls, m, found);
+		err = uncounted_report(&h->uncounted, m, &h->suspects, &h->roots, found);
+	return err ? err : gpu_stalls_report(&h->gpu_stalls, m, &h->roots, found);
 }
 
 static const struct pauses *hang_pauses(const void *state)

@@ -175,30 +175,25 @@ static bool seen_open(const struct model *m, const struct op *op, uint64_t limit
 	       (op->not_done_ns && m->now_ns - op->not_done_ns < POLLED_NS);
 }
 
-/* It died of a fault, and not with the whole job. */
-static bool crashed(const struct model *m, const struct proc *p)
-{
-	return p->dead && (p->exit_signal || p->exit_code) && !death_is_teardown(m, p);
-}
-
 /* The last death among its members; 0: none. */
 static uint64_t crashed_ns(const struct model *m, const struct comm *c)
 {
 	uint64_t last = 0;
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
-		if (crashed(m, mb->proc) && mb->proc->exit_ns > last)
+		if (death_is_fault(m, mb->proc) && mb->proc->exit_ns > last)
 			last = mb->proc->exit_ns;
 	return last;
 }
 
-/* Since the death the operation was polled, and was not over. */
+/* Since the death the operation was polled, and was not over; or, where polls are not seen, its host waits all the time. */
 static bool dead_waits(const struct model *m, const struct op *op, uint64_t *since)
 {
-	uint64_t died_ns = crashed_ns(m, op->member->comm);
+	uint64_t died_ns = crashed_ns(m, op->member->comm), due_ns;
 
-	*since = died_ns > *since ? died_ns : *since;
-	return died_ns && op->not_done_ns > *since + m->hang_floor_ns;
+	*since = later(died_ns, *since);
+	due_ns = *since + m->hang_floor_ns;
+	return died_ns && (op->not_done_ns > due_ns || (m->now_ns > due_ns && waits_since(m, op, m->hang_floor_ns)));
 }
 
 static const struct op *open_op(const struct stalled_ops *s, const struct model *m, const struct proc *p,
@@ -324,7 +319,7 @@ static void name_dead(struct finding *f, const struct model *m, const struct com
 	f->cause = CAUSE_DEAD;
 	f->confidence = CONFIDENCE_DEAD;
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		if (!crashed(m, mb->proc))
+		if (!death_is_fault(m, mb->proc))
 			continue;
 		finding_add_rank(f, member_rank(mb), mb->proc->key);
 		finding_note(f, EVIDENCE_EXIT_CODE, mb->proc->exit_code);
@@ -397,21 +392,24 @@ static int job_report(const struct stalled_ops *s, const struct model *m, const 
 	return 0;
 }
 
-static int all_entered_report(const struct stalled_ops *s, const struct model *m, struct finding_list *found)
+static int all_entered_report(const struct stalled_ops *s, const struct model *m, const struct wait_roots *roots,
+			      struct finding_list *found)
 {
 	int err = 0;
 
 	for (const struct stalled_ops_job *j = s->jobs.all; j && !err; j = j->keyed.next)
-		err = job_report(s, m, j->job, found);
+		if (!wait_roots_explain(roots, j->job))
+			err = job_report(s, m, j->job, found);
 	return err;
 }
 
-int stalled_op_report(const struct stalled_ops *s, const struct model *m, struct finding_list *found)
+int stalled_op_report(const struct stalled_ops *s, const struct model *m, const struct wait_roots *roots,
+		      struct finding_list *found)
 {
 	struct stalled_transfer t;
 
-	if (!stalled_transfer_proven(m, &t))
-		return all_entered_report(s, m, found);
+	if (!stalled_transfer_proven(m, &t) || wait_roots_explain(roots, t.comm->members->proc->job))
+		return all_entered_report(s, m, roots, found);
 	t.seq = stalled_transfer_seq(&t);
 	return transfer_report(m, &t, found);
 }

@@ -26,8 +26,9 @@ struct stalled_ops { /* zeroed at first: what each job is used to */
 
 /* Every tick: learns how long operations of a job take that all entered. 0 or -ENOMEM. */
 int stalled_ops_refresh(struct stalled_ops *s, const struct model *m);
-/* Called where no rank is a root by itself. 0 or -ENOMEM. */
-int stalled_op_report(const struct stalled_ops *s, const struct model *m, struct finding_list *found);
+/* Of jobs in which no rank is a root by itself. 0 or -ENOMEM. */
+int stalled_op_report(const struct stalled_ops *s, const struct model *m, const struct wait_roots *roots,
+		      struct finding_list *found);
 void stalled_ops_free(struct stalled_ops *s);
 
 #endif

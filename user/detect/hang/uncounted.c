@@ -368,12 +368,14 @@ static int job_report(struct uncounted_job *j, const struct model *m, const stru
 	return odd_report(j, m, all, &h, &a, &gpu, found);
 }
 
-int uncounted_report(struct uncounted *u, const struct model *m, const struct suspects *all, struct finding_list *found)
+int uncounted_report(struct uncounted *u, const struct model *m, const struct suspects *all,
+		     const struct wait_roots *roots, struct finding_list *found)
 {
 	int err = 0;
 
 	for (struct uncounted_job *j = u->jobs.all; j && !err; j = j->keyed.next)
-		if (may_judge(j, m) && m->now_ns >= j->moved_ns + COMM_CARE_NS && !hang_is_reported(found, m, j->job))
+		if (may_judge(j, m) && m->now_ns >= j->moved_ns + COMM_CARE_NS && !wait_roots_explain(roots, j->job) &&
+		    !hang_is_reported(found, m, j->job))
 			err = job_report(j, m, all, found);
 	return err;
 }

@@ -8,6 +8,7 @@
 #ifndef RANKTRACE_UNCOUNTED_H
 #define RANKTRACE_UNCOUNTED_H
 
+#include "detect/hang/wait_roots.h"
 #include "base/keyed.h"
 #include "detect/hang/classify.h"
 #include "detect/rank/forget.h"
@@ -21,7 +22,7 @@ struct uncounted { /* from tick to tick */
 int uncounted_refresh(struct uncounted *u, const struct model *m, struct suspects *all);
 /* Called where nothing else explains the wait. 0 or -ENOMEM. */
 int uncounted_report(struct uncounted *u, const struct model *m, const struct suspects *all,
-		     struct finding_list *found);
+		     const struct wait_roots *roots, struct finding_list *found);
 void uncounted_free(struct uncounted *u);
 /* Ranks whose stacks would decide, `ahead_ns` before that is due: at most `max`. */
 int uncounted_unread(const struct model *m, uint64_t ahead_ns, const struct proc **ret, int max);

@@ -55,6 +55,8 @@ int wait_roots_find(const struct model *m, struct wait_roots *found);
  * who wants to know more of them by then. */
 int wait_roots_soon(const struct model *m, uint64_t ahead_ns, struct wait_roots *found);
 void wait_roots_free(struct wait_roots *found);
+/* A rank of this job is a root or in a cycle: what else stands in it follows from that. */
+bool wait_roots_explain(const struct wait_roots *found, const struct job_id *job);
 uint64_t awaited_comm(const struct awaited *in); /* as a finding has it */
 /* One more of `n` in an array of CYCLE_COMMS_MAX, if it is none of these. Returns how many there are then. */
 int cycle_comm_add(uint64_t *comms, int n, uint64_t comm);

@@ -58,3 +58,8 @@ bool death_is_teardown(const struct model *m, const struct proc *p)
 		return true;
 	return was_asked(p) && (m->now_ns < p->exit_ns + ASKED_NS || has_successor(m, p));
 }
+
+bool death_is_fault(const struct model *m, const struct proc *p)
+{
+	return p->dead && (p->exit_signal || p->exit_code) && !death_is_teardown(m, p);
+}

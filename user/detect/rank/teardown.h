@@ -9,5 +9,7 @@
 
 /* The death of this rank belongs to the end of its job, or may. */
 bool death_is_teardown(const struct model *m, const struct proc *p);
+/* It died by a signal or with an exit code other than 0, and not with its job. */
+bool death_is_fault(const struct model *m, const struct proc *p);
 
 #endif
