@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_called_gpu.c - calls are seen, nothing gets on, and what the GPUs do says for whom: an operation whose end is not
+ * test_called_gpu.c - calls are seen, nothing gets on, and GPUs say for whom: an operation whose end is not
  * seen, transfers that nobody can compare, and another job beside it. Four ranks by hand.
  */
 #include <setjmp.h>
@@ -117,7 +117,7 @@ static void another_job_gets_on(void **state)
 	assert_non_null(all_entered());
 }
 
-/* Sends and receives of which no two are the same operation: no rank is behind, and none is known to have entered all. */
+/* Sends and receives of which no two are the same operation: no rank is behind, and nothing was entered by all. */
 static void transfers_that_nobody_compares(void **state)
 {
 	const struct finding *f;

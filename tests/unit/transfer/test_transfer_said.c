@@ -157,11 +157,11 @@ static void roots_that_wait(void **state)
 	(void)state;
 	eat(2);
 	looks(3);
-	stalled_op_filter_roots(m, &found);
+	roots_filter_inside(m, &found);
 	assert_true(found.n_roots == 0 && found.n_cycles == 0);
 	found.n_roots = 2;
 	((struct proc *)roots[1].proc)->dead = true; /* that is a reason of its own */
-	stalled_op_filter_roots(m, &found);
+	roots_filter_inside(m, &found);
 	assert_true(found.n_roots == 1 && found.roots[0].proc->rank == 1);
 }
 
@@ -173,14 +173,14 @@ static void while_it_is_not_decided(void **state)
 	(void)state;
 	eat(2);
 	looks(2);
-	for (longest = 0; stalled_op_undecided(m, m->now_ns - longest) && longest < 100 * SEC; longest += 50 * MSEC)
+	for (longest = 0; roots_undecided(m, m->now_ns - longest) && longest < 100 * SEC; longest += 50 * MSEC)
 		;
 	assert_true(longest >= SEC / 2 && longest < 20 * SEC);
 	for (int r = 0; r < RANKS; r++) {
-		assert_true(stalled_op_undecided(m, m->now_ns));
+		assert_true(roots_undecided(m, m->now_ns));
 		((struct proc *)model_proc(m, job_pid(r)))->dead = true;
 	}
-	assert_false(stalled_op_undecided(m, m->now_ns));
+	assert_false(roots_undecided(m, m->now_ns));
 }
 
 static void starved(int r)

@@ -156,7 +156,7 @@ bool suspect_classify(const struct suspects *all, struct suspect *s, const struc
 	*c = (struct culprit){
 		.proc = r->proc, .pending = s->pending, .kind = FINDING_HANG, .confidence = r->confidence
 	};
-	if (too_early(all, m, s, r->proc) || (!named && stalled_op_undecided(m, s->pending.since_ns)))
+	if (too_early(all, m, s, r->proc) || (!named && roots_undecided(m, s->pending.since_ns)))
 		return false;
 	c->activity = rank_activity(m, r->proc, s->pending.since_ns);
 	c->activity.what = settled(s, c->activity.what);

@@ -49,7 +49,7 @@ static int roots_find(const struct model *m, struct wait_roots *roots, struct wa
 	roots->n_roots = roots->n_cycles = 0;
 	if (wait_graph_needed(m))
 		err = wait_roots_find(m, roots);
-	stalled_op_filter_roots(m, roots);
+	roots_filter_inside(m, roots);
 	return err ? err : roots_filter(m, roots, soon);
 }
 

@@ -9,6 +9,7 @@
 
 #include "detect/hang/classify.h"
 #include "detect/rank/places.h"
+#include "detect/transfer/stalled_transfer.h"
 #include "detect/rank/counters.h"
 
 #define CONFIDENCE_UNDECIDED 0.4 /* below what a culprit is named with certainty for */
@@ -103,4 +104,62 @@ int roots_filter(const struct model *m, struct wait_roots *found, struct wait_ro
 	}
 	found->n_roots = err ? 0 : n;
 	return err;
+}
+
+/* --- inside what all entered --- */
+
+/* Of the peers' transfers not all is known, on other nodes or not yet; but some went on in this communicator, and this
+ * member is at an operation of it still: what brings its data delays it. */
+static bool left_behind(const struct model *m, const struct member *mb)
+{
+	if (!member_transfers_now(m, mb) || transfers_known(m, mb->comm))
+		return false;
+	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+		if (o != mb && !o->gone && o->entered_seq[SEQ_COLL] > mb->entered_seq[SEQ_COLL])
+			return true;
+	return false;
+}
+
+/* In that operation or in a later one, which waits for it. */
+static bool is_inside(const struct model *m, const struct proc *p)
+{
+	struct stalled_transfer t;
+
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+		if (mb->gone)
+			continue;
+		if ((member_transfers(mb) || proxy_thread_judge(mb) == PROXY_STARVED) &&
+		    stalled_transfer_find(m, mb->comm, &t))
+			return true;
+		if (left_behind(m, mb))
+			return true;
+	}
+	return false;
+}
+
+void roots_filter_inside(const struct model *m, struct wait_roots *found)
+{
+	struct stalled_transfer t;
+	bool proven = (found->n_roots || found->n_cycles) && stalled_transfer_proven(m, &t);
+	int n = 0;
+
+	for (int i = 0; i < found->n_roots; i++) {
+		const struct proc *p = found->roots[i].proc;
+
+		if (proc_gone_or_stopped(p) || (!proven && !is_inside(m, p)))
+			found->roots[n++] = found->roots[i];
+	}
+	found->n_roots = n;
+	found->n_cycles = proven ? 0 : found->n_cycles;
+}
+
+bool roots_undecided(const struct model *m, uint64_t since_ns)
+{
+	if (m->now_ns >= since_ns + TRANSFER_SAMPLES_NS(m))
+		return false;
+	for (const struct proc *p = m->procs; p; p = p->next)
+		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+			if (!p->dead && !mb->gone && member_transfers(mb))
+				return true;
+	return false;
 }

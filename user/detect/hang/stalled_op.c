@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "base/larger.h"
 #include "detect/gpu/gpu_cause.h"
 #include "detect/gpu/gpu_role.h"
 #include "detect/hang/gpu_stall.h"
@@ -109,26 +110,21 @@ static int transfer_report(const struct model *m, const struct stalled_transfer 
 
 /* --- all entered --- */
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static uint64_t limit_ns(const struct stalled_ops *s, const struct member *mb)
 {
 	const struct stalled_ops_job *j = keyed_find(&s->jobs, (uintptr_t)mb->proc->job, 0);
 	const struct comm *c = mb->comm;
-	uint64_t own = later((uint64_t)(5e9 * c->duration_p999_s), ALL_ENTERED_NS);
+	uint64_t own = larger((uint64_t)(5e9 * c->duration_p999_s), ALL_ENTERED_NS);
 
 	if (c->n_ended < COMM_WARMUP_OPS || !mb->proc->steps->period_ops) /* the first steps compile, load and tune */
 		own = 2 * COMM_WARMUP_NS;
-	return later(own, j ? LONGEST_TIMES * j->longest_ns : 0);
+	return larger(own, j ? LONGEST_TIMES * j->longest_ns : 0);
 }
 
 /* When a rank's GPU came to it at the earliest: what ran before it in its communicator was over. */
 static uint64_t reached_ns(const struct op *op)
 {
-	return later(op->enqueue_ns, op->prev ? op->prev->end_ns : 0);
+	return larger(op->enqueue_ns, op->prev ? op->prev->end_ns : 0);
 }
 
 /* When the last member had come to it; 0: not all entered, or not all are seen. Hosts enqueue far ahead, so that many
@@ -146,7 +142,7 @@ static uint64_t last_entry_ns(const struct op *op)
 		other = member_comparable(c->by_rank[r], space) ? member_op(c->by_rank[r], space, op->seq) : NULL;
 		if (!other || !other->enqueue_ns)
 			return 0;
-		last = later(last, reached_ns(other));
+		last = larger(last, reached_ns(other));
 	}
 	return last;
 }
@@ -191,7 +187,7 @@ static bool dead_waits(const struct model *m, const struct op *op, uint64_t *sin
 {
 	uint64_t died_ns = crashed_ns(m, op->member->comm), due_ns;
 
-	*since = later(died_ns, *since);
+	*since = larger(died_ns, *since);
 	due_ns = *since + m->hang_floor_ns;
 	return died_ns && (op->not_done_ns > due_ns || (m->now_ns > due_ns && waits_since(m, op, m->hang_floor_ns)));
 }
@@ -255,7 +251,7 @@ static void job_learn(struct stalled_ops_job *j, const struct proc *p, uint64_t 
 	const struct op *op;
 
 	if (went_on(j, p))
-		j->longest_ns = later(j->longest_ns, j->seen_ns - j->since_ns);
+		j->longest_ns = larger(j->longest_ns, j->seen_ns - j->since_ns);
 	op = oldest_entered(p, &since);
 	j->proc_key = p->key;
 	j->comm = op ? op->member->comm->hash : 0;
@@ -412,62 +408,4 @@ int stalled_op_report(const struct stalled_ops *s, const struct model *m, const 
 		return all_entered_report(s, m, roots, found);
 	t.seq = stalled_transfer_seq(&t);
 	return transfer_report(m, &t, found);
-}
-
-/* --- for the stages before --- */
-
-/* Of the peers' transfers not all is known, on other nodes or not yet; but some went on in this communicator, and this
- * member is at an operation of it still: what brings its data delays it. */
-static bool left_behind(const struct model *m, const struct member *mb)
-{
-	if (!member_transfers_now(m, mb) || transfers_known(m, mb->comm))
-		return false;
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
-		if (o != mb && !o->gone && o->entered_seq[SEQ_COLL] > mb->entered_seq[SEQ_COLL])
-			return true;
-	return false;
-}
-
-/* In that operation or in a later one, which waits for it. */
-static bool is_inside(const struct model *m, const struct proc *p)
-{
-	struct stalled_transfer t;
-
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
-		if (mb->gone)
-			continue;
-		if ((member_transfers(mb) || proxy_thread_judge(mb) == PROXY_STARVED) &&
-		    stalled_transfer_find(m, mb->comm, &t))
-			return true;
-		if (left_behind(m, mb))
-			return true;
-	}
-	return false;
-}
-
-void stalled_op_filter_roots(const struct model *m, struct wait_roots *found)
-{
-	struct stalled_transfer t;
-	bool proven = (found->n_roots || found->n_cycles) && stalled_transfer_proven(m, &t);
-	int n = 0;
-
-	for (int i = 0; i < found->n_roots; i++) {
-		const struct proc *p = found->roots[i].proc;
-
-		if (proc_gone_or_stopped(p) || (!proven && !is_inside(m, p)))
-			found->roots[n++] = found->roots[i];
-	}
-	found->n_roots = n;
-	found->n_cycles = proven ? 0 : found->n_cycles;
-}
-
-bool stalled_op_undecided(const struct model *m, uint64_t since_ns)
-{
-	if (m->now_ns >= since_ns + TRANSFER_SAMPLES_NS(m))
-		return false;
-	for (const struct proc *p = m->procs; p; p = p->next)
-		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-			if (!p->dead && !mb->gone && member_transfers(mb))
-				return true;
-	return false;
 }

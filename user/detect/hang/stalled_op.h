@@ -2,7 +2,6 @@
  *
  * stalled_op.h - stage 5: an operation that all entered and that does not end. Takes the model; gives a hang: of the
  * transfer that is proven to stall (transfer/stalled_transfer.h), else of the oldest such operation, without a culprit.
- * Its other part serves the stages before: ranks in such an operation are no roots.
  */
 #ifndef RANKTRACE_STALLED_OP_H
 #define RANKTRACE_STALLED_OP_H
@@ -11,13 +10,6 @@
 #include "detect/detect.h"
 #include "detect/rank/forget.h"
 #include "detect/hang/wait_roots.h"
-
-/* A rank inside an operation that all entered does not come elsewhere for that reason: it is no root. Where a transfer
- * is proven to stall, every rank that sleeps waits for it, by whatever way. */
-void stalled_op_filter_roots(const struct model *m, struct wait_roots *found);
-/* Transfers are in progress, and there were too few samples to prove that one stalls: a rank that lags since then may
- * wait for it. */
-bool stalled_op_undecided(const struct model *m, uint64_t since_ns);
 
 struct stalled_ops { /* zeroed at first: what each job is used to */
 	struct keyed_table jobs;

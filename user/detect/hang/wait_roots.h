@@ -69,4 +69,11 @@ int cycle_comm_add(uint64_t *comms, int n, uint64_t comm);
  * its memory. 0 or -ENOMEM. */
 int roots_filter(const struct model *m, struct wait_roots *found, struct wait_roots *soon);
 
+/* A rank inside an operation that all entered does not come elsewhere for that reason: it is no root. Where a transfer
+ * is proven to stall, every rank that sleeps waits for it, by whatever way. */
+void roots_filter_inside(const struct model *m, struct wait_roots *found);
+/* Transfers are in progress, and there were too few samples to prove that one stalls: a rank that lags since then may
+ * wait for it. */
+bool roots_undecided(const struct model *m, uint64_t since_ns);
+
 #endif
