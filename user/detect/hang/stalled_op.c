@@ -182,7 +182,7 @@ static uint64_t crashed_ns(const struct model *m, const struct comm *c)
 	return last;
 }
 
-/* Since the death the operation was polled, and was not over; or, where polls are not seen, its host waits all the time. */
+/* Since the death the operation was polled, and was not over; or its host waits all the time. */
 static bool dead_waits(const struct model *m, const struct op *op, uint64_t *since)
 {
 	uint64_t died_ns = crashed_ns(m, op->member->comm), due_ns;
