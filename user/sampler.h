@@ -41,6 +41,7 @@ struct sampler_ctx { /* all borrowed; lives as long as the sampler */
 	uint64_t dstate_limit_ns;
 	bool probes;              /* some process may have probes: tier trace or burst */
 	uint64_t thread_limit_ns; /* a thread that is at work for longer gets a successor; 0: a minute */
+	uint64_t until_ns;        /* of one sample (CLOCK_MONOTONIC): from then on what may wait does; 0: no limit */
 	bool often;               /* for some seconds only: sample as often as the values are renewed */
 };
 
@@ -64,8 +65,9 @@ struct samplers;
 
 /* Opens those of this tier. 0 or -ENOMEM. */
 int samplers_open(const struct sampler_ctx *ctx, struct samplers **ret);
-/* Looks with those that are due. 0, or what emit() returned. */
-int samplers_run(struct samplers *s, uint64_t now_ns);
+/* Looks with those that are due: with one at least, with no further one from until_ns on (CLOCK_MONOTONIC); the next
+ * call begins behind it. 0, or what emit() returned. */
+int samplers_run(struct samplers *s, uint64_t now_ns, uint64_t until_ns);
 void samplers_free(struct samplers *s);
 
 #endif

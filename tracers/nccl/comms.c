@@ -549,6 +549,12 @@ static int read_one(struct comms *c, struct scanned *p)
 	return err ? err : progress_emit(c, p, now_ns);
 }
 
+/* Time is up: those left are still due, and the first at the next sample, as those that were read are not. */
+static bool is_over(const struct comms *c)
+{
+	return c->ctx->until_ns && clock_monotonic_ns() >= c->ctx->until_ns;
+}
+
 static int comms_sample(void *state, uint64_t now_ns)
 {
 	struct comms *c = state;
@@ -566,6 +572,8 @@ static int comms_sample(void *state, uint64_t now_ns)
 		changed_note(p, now_ns);
 		err = p->comms.n_places ? read_one(c, p) : 0;
 		shares_spend(c->ctx->shares, p->uid, clock_monotonic_ns() - begin_ns);
+		if (is_over(c))
+			break;
 	}
 	return err ? err : scans_go_on(c, clock_monotonic_ns());
 }

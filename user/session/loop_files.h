@@ -7,9 +7,14 @@
 
 #include <stdint.h>
 
-#include "session/session.h"
+struct session;
 
-/* Blocks the signals that it opens a file for. 0 or -errno: those that are open already are the caller's to close. */
-int loop_files_open(const struct session_cfg *cfg, uint32_t loop_ns, int *timer_fd, int *signal_fd, int *child_fd);
+/* Blocks the signals that it opens a file for. 0 or -errno: those that are open already are the session's to close. */
+int loop_files_open(struct session *s);
+/* Turns of the loop are due from then on (CLOCK_MONOTONIC), a period apart. 0 or -errno. */
+int loop_timer_start(const struct session *s, uint64_t at_ns);
+/* Waits for one of them, or so many milliseconds (-1: for ever), and takes what came but the rings' records. 0 or
+ * -errno. */
+int loop_wait(struct session *s, int timeout_ms);
 
 #endif

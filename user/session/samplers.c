@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/side_thread.h"
 #include "source.h"
@@ -26,8 +27,8 @@ struct samplers {
 	struct sampler_ctx ctx; /* as samplers get it */
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *emit_to;
-	int emit_error; /* of the session: not the sampler's own */
-	size_t n;
+	int emit_error;           /* of the session: not the sampler's own */
+	size_t n, next;           /* who has the first turn */
 	struct running running[]; /* those of this tier */
 };
 
@@ -122,12 +123,17 @@ static int sample(struct samplers *s, struct running *r, uint64_t now_ns)
 	return 0;
 }
 
-int samplers_run(struct samplers *s, uint64_t now_ns)
+int samplers_run(struct samplers *s, uint64_t now_ns, uint64_t until_ns)
 {
 	int err = 0;
 
-	for (size_t i = 0; !err && i < s->n; i++)
-		err = sample(s, &s->running[i], now_ns);
+	s->ctx.until_ns = until_ns;
+	for (size_t i = 0; !err && i < s->n; i++) {
+		err = sample(s, &s->running[s->next], now_ns);
+		s->next = (s->next + 1) % s->n;
+		if (clock_monotonic_ns() >= until_ns)
+			break;
+	}
 	return err;
 }
 

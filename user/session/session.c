@@ -9,15 +9,11 @@
 #include "session/session_private.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <malloc.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -187,9 +183,7 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	if (s->targets && (s->cfg.budget_ppm || s->cfg.budget_node_ppm))
 		s->probe_budget = probe_budget_new(&s->cfg, s->loader, s->targets, session_emit, s);
 	s->windows = (struct windows){ .asker = s->cfg.windows, .stacks = s->stacks, .stacks_ask = session_stacks_ask };
-	return !s->targets || !s->greeting
-		       ? -ENOMEM
-		       : loop_files_open(&s->cfg, s->pace->loop_ns, &s->timer_fd, &s->signal_fd, &s->child_fd);
+	return s->targets && s->greeting ? loop_files_open(s) : -ENOMEM;
 }
 
 int session_open(const struct session_cfg *cfg, struct reader *reader, struct pipeline *p, struct session **ret,
@@ -357,6 +351,8 @@ static int attach(struct session *s)
 		greeting_start(s->greeting, list, n, clock_monotonic_ns() - now_ns);
 	s->scan_ns = s->rescan_ns = s->tick_ns = s->flush_ns = s->trim_ns = s->progress_ns = s->start_ns =
 		clock_monotonic_ns();
+	tick_grid_begin(&s->ticks, TICK_EVERY_NS, s->start_ns);
+	err = err ? err : loop_timer_start(s, s->start_ns);
 	if (!err && s->cfg.child && write(s->cfg.child_go_fd, "", 1) != 1)
 		err = -errno;
 	if (s->cfg.child)
@@ -392,9 +388,9 @@ static int tick(struct session *s, uint64_t now_ns)
 	uint64_t gap_ns = now_ns - s->tick_ns;
 	int err;
 
-	/* A turn that comes a little early is the one: the next would be a whole period late. */
-	if (gap_ns + s->pace->loop_ns / 4 < TICK_EVERY_NS && !s->tick_soon)
+	if (!tick_grid_due(&s->ticks, now_ns) && !s->tick_soon)
 		return 0;
+	tick_grid_take(&s->ticks, now_ns);
 	s->tick_soon = false;
 	s->tick_ns = now_ns;
 	laps_gap(&s->result.laps, gap_ns);
@@ -416,12 +412,16 @@ static bool has_new_procs(const struct session *s, uint64_t now_ns)
 	return s->cfg.tier > TIER_WATCH && session_targets_has_new(s->targets, now_ns);
 }
 
-static int scan(struct session *s, uint64_t now_ns)
+static int scan_turn(struct session *s, uint64_t now_ns)
 {
 	const struct target_proc *const *list;
 	size_t n;
-	int err = session_targets_scan(s->targets, now_ns);
+	int err;
 
+	target_set_until(s->set, tick_grid_latest_ns(&s->ticks));
+	if (target_set_scan_cut(s->set) || !due(&s->scan_ns, s->pace->scan_ns, now_ns))
+		return target_set_scan_left(s->set) ? target_set_scan_more(s->set) : 0; /* traced at the next rescan */
+	err = session_targets_scan(s->targets, now_ns);
 	list = target_set_list(s->set, &n);
 	greeting_scan(s->greeting, list, n);
 	s->comms_refused_said = comms_refused_say(pipeline_model(s->pipeline), s->comms_refused_said);
@@ -430,11 +430,41 @@ static int scan(struct session *s, uint64_t now_ns)
 
 static int targets_turn(struct session *s, uint64_t now_ns)
 {
+	if (s->cfg.paused)
+		return 0;
 	if (due(&s->rescan_ns, s->pace->rescan_ns, now_ns))
 		return session_targets_rescan(s->targets, now_ns);
 	if (session_targets_unattached(s->targets) && !loader_attach_waits(s->loader))
 		return session_targets_attach(s->targets, now_ns);
 	return has_new_procs(s, now_ns) ? session_targets_poll_new(s->targets, now_ns) : 0;
+}
+
+static int samplers_turn(struct session *s, uint64_t now_ns)
+{
+	return s->cfg.paused ? 0 : samplers_run(s->samplers, now_ns, tick_grid_latest_ns(&s->ticks));
+}
+
+/* What may take long, a part after the other. Where the detectors' turn is overdue the rest waits for the loop's next
+ * turn, which comes at once and begins with it. */
+static int parts_run(struct session *s)
+{
+	static const struct {
+		int (*run)(struct session *s, uint64_t now_ns);
+		enum lap lap;
+	} parts[] = {
+		{ targets_turn, LAP_TARGETS },
+		{ scan_turn, LAP_SCAN },
+		{ samplers_turn, LAP_SAMPLERS },
+	};
+	struct laps *laps = &s->result.laps;
+	int err;
+
+	do {
+		err = parts[s->part].run(s, laps->at_ns);
+		laps_add(laps, parts[s->part].lap);
+		s->part = (s->part + 1) % (sizeof(parts) / sizeof(*parts));
+	} while (!err && s->part && laps->at_ns < tick_grid_latest_ns(&s->ticks));
+	return err;
 }
 
 /* A ring may still hold an old record, so drain() stops before the time of what is left in it. */
@@ -455,17 +485,8 @@ static int work(struct session *s)
 	away_say(loader_away_ns(s->loader));
 	if (!err)
 		err = loader_poll(s->loader, now_ns);
-	if (!err && !s->cfg.paused)
-		err = targets_turn(s, now_ns);
-	laps_add(laps, LAP_TARGETS);
-	if (!err && due(&s->scan_ns, s->pace->scan_ns, now_ns))
-		err = scan(s, now_ns);
-	else if (!err && target_set_scan_left(s->set)) /* whom it finds is traced at the next rescan */
-		err = target_set_scan_more(s->set);
-	laps_add(laps, LAP_SCAN);
-	if (!err && !s->cfg.paused)
-		err = samplers_run(s->samplers, laps->at_ns);
-	laps_add(laps, LAP_SAMPLERS);
+	if (!err)
+		err = parts_run(s);
 	if (!err)
 		err = session_stacks_emit(s->stacks, laps->at_ns, &s->tick_soon);
 	laps_add(laps, LAP_STACKS);
@@ -497,12 +518,6 @@ static int work(struct session *s)
 	return err;
 }
 
-static void child_reap(struct session *s)
-{
-	if (waitpid(s->cfg.child, &s->result.child_status, WNOHANG) == s->cfg.child)
-		s->stop = true;
-}
-
 /* Every process of --pid is gone, so nothing more can come. A session over all jobs of the host goes on. */
 static bool job_ended(const struct session *s)
 {
@@ -512,7 +527,7 @@ static bool job_ended(const struct session *s)
 /* Timeout of poll() in ms, -1 none: short while there is work to do at once. */
 static int poll_timeout_ms(const struct session *s)
 {
-	if (s->more)
+	if (s->more || s->part)
 		return 0;
 	if (session_targets_unattached(s->targets))
 		return loader_attach_waits(s->loader) ? ATTACH_POLL_MS : 0;
@@ -521,28 +536,12 @@ static int poll_timeout_ms(const struct session *s)
 
 static int loop(struct session *s)
 {
-	struct pollfd fds[] = {
-		{ .fd = s->timer_fd, .events = POLLIN },
-		{ .fd = s->signal_fd, .events = POLLIN },
-		{ .fd = s->child_fd, .events = POLLIN },
-		{ .fd = loader_wake_fd(s->loader), .events = POLLIN },
-		{ .fd = s->cfg.control_fd ? s->cfg.control_fd : -1, .events = POLLIN },
-	};
-	uint64_t expirations;
 	int err = 0;
 
 	notify_say(&s->notify, "READY=1");
 	while (!err && !s->stop) {
-		if (poll(fds, 5, poll_timeout_ms(s)) < 0 && errno != EINTR)
-			return -errno;
-		if (read(s->timer_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
-			return -errno;
-		session_signals_take(s);
-		if (fds[2].revents)
-			child_reap(s);
-		if (fds[4].revents)
-			session_asked(s);
-		err = work(s);
+		err = loop_wait(s, poll_timeout_ms(s));
+		err = err ? err : work(s);
 		if (s->cfg.duration_ns && clock_monotonic_ns() - s->start_ns >= s->cfg.duration_ns)
 			s->stop = true;
 		if (job_ended(s))

@@ -7,6 +7,7 @@
 
 #include "session/parts/hurry.h"
 #include "session/parts/notify.h"
+#include "session/parts/tick_grid.h"
 #include "session/session.h"
 
 struct pace {               /* periods of the loop's work */
@@ -40,6 +41,8 @@ struct session {
 	int timer_fd, signal_fd, child_fd;
 	uint64_t start_boot_ns; /* same moment as start_ns, on the clock of process start times */
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, trim_ns, progress_ns; /* last time of each */
+	struct tick_grid ticks;
+	unsigned int part;    /* of a turn's long work: the next one; not 0: the last turn was broken off before it */
 	uint64_t page_gap_ns; /* longest without a turn since the last page of metrics */
 	struct session_result result;
 	uint64_t realtime_offset_ns; /* as last emitted */

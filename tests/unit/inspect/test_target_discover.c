@@ -322,6 +322,27 @@ static void finds_a_late_library(void **state)
 	assert_null(target_set_find(*state, tgid));
 }
 
+/* The host's processes, of which this one's child is among the last. */
+static void a_scan_that_is_cut_goes_on(void **state)
+{
+	struct child c = launch(&(struct launch){ "program", "load", "libjpeg.so.8", { NULL }, NULL, NULL });
+
+	wait_ready(&c);
+	target_set_until(*state, 1);
+	assert_int_equal(target_set_scan(*state), 0);
+	assert_true(target_set_scan_cut(*state));
+	assert_null(listed(*state, c.pid));
+	assert_int_equal(target_set_scan_more(*state), 0);
+	assert_true(target_set_scan_cut(*state));
+	assert_null(listed(*state, c.pid));
+	target_set_until(*state, UINT64_MAX);
+	assert_int_equal(target_set_scan_more(*state), 0);
+	assert_false(target_set_scan_cut(*state));
+	assert_false(target_set_scan_left(*state));
+	expect_nccl(*state, c.pid);
+	finish(&c);
+}
+
 static void closes_the_files_of_the_dead(void **state)
 {
 	int before = dup(0), after;
@@ -456,7 +477,7 @@ int main(void)
 		TEST(finds_deleted_and_replaced_files), TEST(finds_a_late_library),
 		TEST(finds_a_static_program),           TEST(closes_the_files_of_the_dead),
 		TEST(gives_children_to_their_rank),     TEST(goes_past_a_wrapper),
-		TEST(names_stacks_from_the_snapshot),
+		TEST(names_stacks_from_the_snapshot),   TEST(a_scan_that_is_cut_goes_on),
 	};
 
 	if (system("cc --version >/dev/null 2>&1") || geteuid()) {

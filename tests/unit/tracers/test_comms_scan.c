@@ -33,6 +33,7 @@
 #define TGID(p) (100 + (p))
 
 static struct fake { /* a process */
+	unsigned int n_samples;
 	uint64_t pages;
 	unsigned int n_threads;
 	uint64_t begun, ended;   /* scans */
@@ -207,6 +208,7 @@ static int note(void *to, const struct wire_hdr *rec)
 	struct fake *f = &fakes[rec->tgid - TGID(0)];
 
 	(void)to;
+	f->n_samples += rec->kind == RECORD_COMM_SAMPLE;
 	for (int i = 0; i < COMMS && rec->kind == RECORD_COMM_SAMPLE; i++)
 		if (f->hashes[i] == s->body.hash && !f->seen_ns[i])
 			f->seen_ns[i] = now_ns;
@@ -405,6 +407,30 @@ static void anew_after_a_long_time(void **state)
 	}
 }
 
+/* The time of each sample is up at once: it reads one process, and the next one the next. */
+static void a_sample_that_is_over_reads_one(void **state)
+{
+	unsigned int before, n;
+
+	(void)state;
+	session(PROCS, 0.1);
+	for (int p = 0; p < PROCS; p++)
+		makes(p, 0, 0.1);
+	goes_on(10);
+	ctx.until_ns = 1;
+	for (int p = 0; p < PROCS; p++)
+		fakes[p].n_samples = 0;
+	for (before = 0; now_ns < 1013 * SEC; before = n) {
+		goes_on(0.05);
+		n = 0;
+		for (int p = 0; p < PROCS; p++)
+			n += fakes[p].n_samples;
+		assert_in_range(n, before, before + 1);
+	}
+	for (int p = 0; p < PROCS; p++)
+		assert_in_range(fakes[p].n_samples, 2, 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -414,6 +440,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_young_process_is_looked_through_again_soon, session_end),
 		cmocka_unit_test_teardown(made_anew_again_and_again, session_end),
 		cmocka_unit_test_teardown(anew_after_a_long_time, session_end),
+		cmocka_unit_test_teardown(a_sample_that_is_over_reads_one, session_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

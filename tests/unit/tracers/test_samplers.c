@@ -88,7 +88,7 @@ static void test_nobody_traced(void **state)
 
 		assert_int_equal(samplers_open(&ctx, &s), 0);
 		for (uint64_t now = 1; now < 5000000000ull; now += 250000000ull)
-			assert_int_equal(samplers_run(s, now), 0);
+			assert_int_equal(samplers_run(s, now, UINT64_MAX), 0);
 		samplers_free(s);
 	}
 	samplers_free(NULL);
@@ -99,17 +99,18 @@ static void test_nobody_traced(void **state)
 /* A file of a port that answers nobody: a pipe without a writer. Its reader cannot be ended, only left behind. */
 static char root[] = "/tmp/ranktrace-stuck-XXXXXX", port[128], file[192];
 
-static void fake_port(void)
+static int fake_port(void **state)
 {
 	char path[160];
 
+	(void)state;
 	assert_non_null(mkdtemp(root));
 	snprintf(port, sizeof(port), "%s/class/infiniband/mlx5_0/ports/1", root);
 	snprintf(path, sizeof(path), "mkdir -p %s/counters", port);
 	assert_int_equal(system(path), 0);
 	snprintf(file, sizeof(file), "%s/state", port);
 	assert_int_equal(mkfifo(file, 0600), 0);
-	setenv("RANKTRACE_SYSFS", root, 1);
+	return setenv("RANKTRACE_SYSFS", root, 1);
 }
 
 static int n_threads(void)
@@ -129,12 +130,40 @@ static int rounds(struct samplers *s, int n, uint64_t *now_ns)
 	int most = 0, now;
 
 	for (int i = 0; i < n; i++, *now_ns += 1000000000ull) {
-		assert_int_equal(samplers_run(s, *now_ns), 0);
+		assert_int_equal(samplers_run(s, *now_ns, UINT64_MAX), 0);
 		usleep(15000);
 		now = n_threads();
 		most = now > most ? now : most;
 	}
 	return most;
+}
+
+/* The ports' sampler renews its thread, which is stuck, when it has its turn: of calls whose time is up at once that of
+ * its place in the table. */
+static void test_what_waited_has_the_next_turn(void **state)
+{
+	struct sampler_ctx ctx = { .is_traced = nobody, .emit = none_traced_emits, .thread_limit_ns = 1 };
+	const struct source *s = NULL;
+	struct samplers *samplers = NULL;
+	int emitted = 0, before;
+
+	(void)state;
+	ctx.emit_to = &emitted;
+	assert_int_equal(reader_open(&ctx.reader), 0);
+	assert_int_equal(target_set_new(ctx.reader, NULL, 0, &ctx.targets), 0);
+	assert_int_equal(samplers_open(&ctx, &samplers), 0);
+	assert_int_equal(samplers_run(samplers, 1, UINT64_MAX), 0);
+	before = n_threads();
+	while (strcmp((s = source_next_sampler(s))->name, "ports")) {
+		if (s->live->sampler->tiers & SAMPLER_WATCH)
+			assert_int_equal(samplers_run(samplers, 100000000000ull, 1), 0);
+		assert_int_equal(n_threads(), before);
+	}
+	assert_int_equal(samplers_run(samplers, 100000000000ull, 1), 0);
+	assert_int_equal(n_threads(), before + 1);
+	samplers_free(samplers);
+	target_set_free(ctx.targets);
+	reader_free(ctx.reader);
 }
 
 /* A thread that is stuck is left behind and a new one takes its place, four times; then the sampler is off, and the
@@ -147,7 +176,6 @@ static void test_stuck_thread_is_replaced(void **state)
 	uint64_t now_ns = 1;
 
 	(void)state;
-	fake_port();
 	ctx.emit_to = &emitted;
 	assert_int_equal(reader_open(&ctx.reader), 0);
 	assert_int_equal(target_set_new(ctx.reader, NULL, 0, &ctx.targets), 0);
@@ -171,8 +199,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_line_is_whole),
 		cmocka_unit_test(test_nobody_traced),
+		cmocka_unit_test(test_what_waited_has_the_next_turn),
 		cmocka_unit_test(test_stuck_thread_is_replaced),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, fake_port, NULL);
 }

@@ -126,6 +126,11 @@ int target_set_scan_some(struct target_set *s, const struct target_born *born, s
 void target_set_share(struct target_set *s, struct shares *shares);
 bool target_set_scan_left(const struct target_set *s);
 int target_set_scan_more(struct target_set *s);
+/* From until_ns on (CLOCK_MONOTONIC; 0, as at first: no limit) a scan that has read one process reads no further one:
+ * it is cut, and target_set_scan_more() goes on with it. A new scan before that would begin with the same ones again.
+ */
+void target_set_until(struct target_set *s, uint64_t until_ns);
+bool target_set_scan_cut(const struct target_set *s);
 /* Scans these processes only (young ones, every 50-100 ms; new children). Unknown pids are added. */
 int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n);
 /* The same; `uid`: whose it is as far as one knows, for what it may cost. */

@@ -58,6 +58,7 @@ struct todo { /* what is left of a scan: processes to read, in this order */
 		uint32_t tgid, uid; /* as the kernel said; UID_UNKNOWN: ask the row */
 	} * rows;
 	size_t n, room;
+	bool cut; /* for time */
 };
 
 struct target_set {
@@ -83,6 +84,7 @@ struct target_set {
 	size_t turn; /* where a rescan begins: no process is always the last */
 	bool of_all; /* the scan under way is one of all processes: it counts them */
 	bool unhurried;
+	uint64_t until_ns; /* of this turn; 0: no limit */
 	struct target_counts counts;
 };
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * todo.c - what a scan has still to read. A process of a user whose share is used up stays in the list, in its place,
- * for the next turn of the loop; those behind it are read meanwhile.
+ * for the next turn of the loop; those behind it are read meanwhile. Where the time of the turn is up all that are left
+ * stay.
  */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "inspect/discover/discover_private.h"
 
 int todo_add(struct target_set *s, uint32_t tgid, uint32_t uid)
@@ -35,9 +37,12 @@ void todo_run(struct target_set *s)
 	struct todo *t = &s->todo;
 	size_t left = 0;
 
-	for (size_t i = 0; i < t->n; i++)
-		if (!discover_pid_scan(s, t->rows[i].tgid, t->rows[i].uid, true))
+	t->cut = false;
+	for (size_t i = 0; i < t->n; i++) {
+		t->cut = t->cut || (i && s->until_ns && clock_monotonic_ns() >= s->until_ns);
+		if (t->cut || !discover_pid_scan(s, t->rows[i].tgid, t->rows[i].uid, true))
 			t->rows[left++] = t->rows[i];
+	}
 	t->n = left;
 }
 
@@ -55,6 +60,16 @@ void todo_clear(struct target_set *s)
 bool target_set_scan_left(const struct target_set *s)
 {
 	return s->todo.n;
+}
+
+bool target_set_scan_cut(const struct target_set *s)
+{
+	return s->todo.cut;
+}
+
+void target_set_until(struct target_set *s, uint64_t until_ns)
+{
+	s->until_ns = until_ns;
 }
 
 int target_set_scan_more(struct target_set *s)
