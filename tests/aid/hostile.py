@@ -128,7 +128,7 @@ class Victim:
         self.dir = tempfile.mkdtemp(prefix="ranktrace-victim-")
         job.dirs.append(self.dir)
         job.jobs.append(self)
-        self.ranks, self.ops_log = ranks, f"{self.dir}/ops.jsonl"
+        self.ranks, self.steps, self.ops_log = ranks, steps, f"{self.dir}/ops.jsonl"
         self.out = open(f"{self.dir}/out", "w+")
         self.argv = [job.RANKTRACE, "sim", "job", "--ranks", ranks, "--steps", steps, "--step-ms", step_ms, "--seed",
                      rng.randrange(1 << 30), "--log", self.ops_log]
@@ -177,10 +177,11 @@ class Victim:
         return {o["pid"] for o in job.lines(self.ops_log)}
 
     def end(self, timeout=120):
-        """Unharmed: it ended by itself, with 0, and said nothing."""
+        """Unharmed: it ended by itself, with 0, and said that it ran all its steps, and nothing else."""
         code = self.process.wait(timeout)
         job.check(code == 0, f"the victim ended with {code}: {self.text()}")
-        job.check(re.search(" ran [0-9]+ steps .* 0 failed\n$", self.text()), f"the victim says {self.text()}")
+        said = rf"simjob: {self.ranks} ranks \([^)]*\) ran {self.steps} steps of [0-9.]+ ms in [0-9.]+ s; 0 failed\n"
+        job.check(re.fullmatch(said, self.text()), f"the victim says {self.text()!r}")
         return job.lines(self.ops_log)
 
     def kill(self):

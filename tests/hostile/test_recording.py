@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings that somebody else wrote: each kind of record with a number in it that cannot be, once a run. replay and
-its outputs do not crash, hang or take memory for ranks that no communicator has; impossible records are counted."""
+"""Recordings that nobody wrote: each kind of record with a number in it that cannot be, once a run. Root's replay and
+its outputs do not crash, hang or take memory for ranks that no communicator has; impossible records are counted. The
+job and the daemon of the host beside it do not notice."""
 import glob
 import os
 import re
@@ -12,6 +13,7 @@ import tempfile
 import zlib
 
 sys.path.insert(1, sys.path[0] + "/../aid")
+import hostile
 import job
 
 ROOM = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -46,6 +48,7 @@ def write(path, head, all_chunks):
         for magic, n, rest, chunk in all_chunks:
             packed = zlib.compress(bytes(chunk), 1)
             f.write(struct.pack("<6I", magic, len(chunk), len(packed), n, zlib.crc32(packed), rest) + packed)
+    os.chown(path, hostile.NOBODY, hostile.NOBODY)
 
 
 def limits():
@@ -105,7 +108,11 @@ def ranks_refused(source, to):
 
 
 def main():
+    job.need_root()
     rng, _ = job.seed()
+    victim = hostile.Victim(rng, steps=1500 if job.LONG else 300)
+    victim.wait_begun()
+    daemon = hostile.Daemon().wait()
     path = tempfile.mkdtemp(prefix="ranktrace-recording-")
     job.dirs.append(path)
     sources = sorted(glob.glob(f"{ROOM}/replay/*.rtr"), key=os.path.getsize)
@@ -118,7 +125,12 @@ def main():
                 replay(f"{path}/x.rtr", *rng.choice([("--json",), ("--ops",), ("-o", f"{path}/x.pftrace"), ()]))
             except subprocess.TimeoutExpired:
                 job.fail(f"{source} with {what}: replay does not end")
+    job.check(victim.process.poll() is None, "the job was over before: this test would prove nothing")
     print(f"  {TRIALS} recordings with a number that cannot be: none crashes")
+    victim.end()
+    daemon.stop()
+    hostile.check_no_finding(daemon, victim.pids())
+    hostile.check_gap(daemon)
 
 
 main()

@@ -39,6 +39,7 @@ def case(rng, args, beside, expected):
     daemon.stop()
     pids = victim.pids()
     hostile.check_no_finding(daemon, pids - {max(pids)})
+    hostile.check_gap(daemon)
     victim.end(600)
 
 

@@ -21,11 +21,12 @@ struct unwind_row { /* relative to the section's begin; sorted by `begin` */
 	int32_t begin, frame;
 };
 
-/* NULL: no such table, or in another encoding. */
+/* NULL: no such table, in another encoding, or at an address that no linker gives it. */
 static const struct unwind_row *unwind_rows(const struct elf_file *f, uint32_t *ret_n)
 {
 	const struct elf_text *at = &elf_file_facts(f)->unwind;
-	const struct unwind_head *h = at->size >= sizeof(*h) ? elf_file_bytes(f, at->offset, sizeof(*h)) : NULL;
+	bool fits = at->size >= sizeof(struct unwind_head) && !(at->offset % _Alignof(struct unwind_head));
+	const struct unwind_head *h = fits ? elf_file_bytes(f, at->offset, sizeof(*h)) : NULL;
 
 	if (!h || h->version != 1 || (h->frame_enc & 0x0f) != DW_EH_PE_sdata4 || h->count_enc != DW_EH_PE_udata4 ||
 	    h->table_enc != (DW_EH_PE_datarel | DW_EH_PE_sdata4) || !h->n ||
