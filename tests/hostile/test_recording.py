@@ -55,10 +55,10 @@ def limits():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def replay(path, *args):
+def replay(path, *args, what=""):
     out = subprocess.run([job.RANKTRACE, "replay", *args, path], capture_output=True, timeout=60, preexec_fn=limits)
     err = out.stderr.decode(errors="replace")
-    job.check(out.returncode in (0, 1), f"{path} {args}: exit {out.returncode}: {err[-600:]}")
+    job.check(out.returncode in (0, 1), f"{what} {args}: exit {out.returncode}: {err[-600:]}")
     refused = re.search(r"(\d+) records ", err)
     return int(refused.group(1)) if refused else 0
 
@@ -101,7 +101,7 @@ def ranks_refused(source, to):
             chunk, at = found[0]
             struct.pack_into("<i", chunk, at + 24 + offset, 200_000_000)
             write(to, head, all_chunks)
-            job.check(replay(to) == 1, f"{which}: a rank of 200,000,000 at {offset} is not refused")
+            job.check(replay(to, what=which) == 1, f"{which}: a rank of 200,000,000 at {offset} is not refused")
             n += 1
     job.check(n >= 8, f"{n} places: this test would prove little")
     print(f"  {n} places of a rank or a size: each refused and counted")
@@ -122,7 +122,8 @@ def main():
         what = damaged(rng, source, f"{path}/x.rtr")
         if what:
             try:
-                replay(f"{path}/x.rtr", *rng.choice([("--json",), ("--ops",), ("-o", f"{path}/x.pftrace"), ()]))
+                replay(f"{path}/x.rtr", *rng.choice([("--json",), ("--ops",), ("-o", f"{path}/x.pftrace"), ()]),
+                       what=f"{source} with {what}")
             except subprocess.TimeoutExpired:
                 job.fail(f"{source} with {what}: replay does not end")
     job.check(victim.process.poll() is None, "the job was over before: this test would prove nothing")

@@ -25,7 +25,8 @@ GUEST = bool(os.environ.get("GUEST"))  # tests/vm/test_own_faults.sh: a machine 
 ROUNDS = 4 if GUEST else 40 if job.LONG else 6  # of daemons
 WORKER_ROUNDS = 4 if GUEST else 200 if job.LONG else 14
 WORKERS = ["ranktrace-read", "ranktrace-parse", "ranktrace-nvml", "ranktrace-zyg"]
-STEPS, STEP_MS = (1200, 500) if GUEST else (30000 if job.LONG else 2200, 30)
+STEPS, STEP_MS = (800, 500) if GUEST else (30000 if job.LONG else 2200, 30)
+END_S = (4 if GUEST else 1) * STEPS * STEP_MS / 1000 + 120  # a step takes as long as the guest is slow
 LEAST_BYTES = 16 << 10  # of memory, from then on: the next work of any of ours needs more
 CORES = 0.03
 GONE_S = 60 if GUEST else 10
@@ -239,7 +240,7 @@ def main():
         daemon_round(rng, victim, faults[i % len(faults)])
     named_afterwards(workers(rng, victim, not memory), victim)
     job.check(victim.process.poll() is None, "the job was over before: this test would prove nothing")
-    victim.end(STEPS * STEP_MS / 1000 + 120)
+    victim.end(END_S)
 
 
 main()

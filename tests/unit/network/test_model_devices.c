@@ -163,6 +163,9 @@ static void gpus_by_index(void **state)
 	assert_int_equal(node_gpu_at(m->nodes[0], 102)->device.index, 2);
 	e.gpu_device.index = GPUS_MAX;
 	assert_true(refused(e));
+	e = (struct event){ .kind = EV_GPU_STATE };
+	e.gpu_state.index = GPUS_MAX;
+	assert_true(refused(e));
 }
 
 /* The most links that there ever were. */

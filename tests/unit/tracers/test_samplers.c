@@ -99,18 +99,26 @@ static void test_nobody_traced(void **state)
 /* A file of a port that answers nobody: a pipe without a writer. Its reader cannot be ended, only left behind. */
 static char root[] = "/tmp/ranktrace-stuck-XXXXXX", port[128], file[192];
 
-static int fake_port(void **state)
+/* What a thread that does not come back uses stays: no leak, where one is looked for. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:ports_open\nleak:port_tree_scan\n";
+}
+
+static void fake_port(void)
 {
 	char path[160];
 
-	(void)state;
+	if (*port) /* made by an earlier test */
+		return;
 	assert_non_null(mkdtemp(root));
 	snprintf(port, sizeof(port), "%s/class/infiniband/mlx5_0/ports/1", root);
 	snprintf(path, sizeof(path), "mkdir -p %s/counters", port);
 	assert_int_equal(system(path), 0);
 	snprintf(file, sizeof(file), "%s/state", port);
 	assert_int_equal(mkfifo(file, 0600), 0);
-	return setenv("RANKTRACE_SYSFS", root, 1);
+	setenv("RANKTRACE_SYSFS", root, 1);
 }
 
 static int n_threads(void)
@@ -148,6 +156,7 @@ static void test_what_waited_has_the_next_turn(void **state)
 	int emitted = 0, before;
 
 	(void)state;
+	fake_port();
 	ctx.emit_to = &emitted;
 	assert_int_equal(reader_open(&ctx.reader), 0);
 	assert_int_equal(target_set_new(ctx.reader, NULL, 0, &ctx.targets), 0);
@@ -176,6 +185,7 @@ static void test_stuck_thread_is_replaced(void **state)
 	uint64_t now_ns = 1;
 
 	(void)state;
+	fake_port();
 	ctx.emit_to = &emitted;
 	assert_int_equal(reader_open(&ctx.reader), 0);
 	assert_int_equal(target_set_new(ctx.reader, NULL, 0, &ctx.targets), 0);
@@ -203,5 +213,5 @@ int main(void)
 		cmocka_unit_test(test_stuck_thread_is_replaced),
 	};
 
-	return cmocka_run_group_tests(tests, fake_port, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }
