@@ -12,7 +12,9 @@ import job
 
 ATTACHED_S = 3  # probes come one by one here
 LACKS = {"RANKTRACE_KERNEL_LACKS": "uprobe-multi"}
-REFUSED = r"pid [0-9]+: \S*libnccl\S* gets no probes: pid {pid} of uid 65534 maps it, too.*--shared-probes"
+# Said once of a library: of the process that comes first.
+REFUSED = (r"(pid [0-9]+: \S*libnccl\S* gets no probes: pid {pid} of uid 65534 maps it, too|"
+           r"pid {pid}: \S*libnccl\S* gets no probes: pid [0-9]+ of uid 0 maps it, too).*--shared-probes")
 
 
 def refused(daemon, attacker):

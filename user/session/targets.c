@@ -150,7 +150,7 @@ static int threads_emit(struct session_targets *t, struct traced *p, uint64_t no
 	    now_ns - p->threads_ns < (t->cfg->tier == TIER_WATCH ? THREADS_WATCH_EVERY_NS : THREADS_EVERY_NS))
 		return 0;
 	p->threads_ns = now_ns;
-	return target_threads_emit(&p->threads, p->tgid, now_ns, t->emit, t->to);
+	return target_threads_emit(&p->threads, &p->threads_from, p->tgid, now_ns, t->emit, t->to);
 }
 
 static void returns_drop(struct session_targets *t, const struct target_proc *p)

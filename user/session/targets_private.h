@@ -27,6 +27,7 @@ struct traced {
 	uint32_t shed;          /* groups of probes that the budget took, one bit each */
 	uint32_t held;          /* groups that wait for their admission (budget_rules.h) */
 	struct target_threads *threads;
+	size_t threads_from; /* whom a call reads next */
 	UT_hash_handle hh;
 };
 

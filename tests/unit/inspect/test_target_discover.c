@@ -419,6 +419,12 @@ static void gives_children_to_their_rank(void **state)
 	struct target_thread *threads = NULL;
 	size_t n;
 
+	assert_int_equal(target_threads_read_some(worker->tgid, 0, 1, &threads, &n), 0);
+	assert_int_equal(n, 1);
+	free(threads);
+	assert_int_equal(target_threads_read_some(worker->tgid, 1000, 1, &threads, &n), 0);
+	assert_int_equal(n, 0);
+	free(threads);
 	assert_int_equal(target_threads_read(worker->tgid, &threads, &n), 0);
 	assert_int_equal(n, 2);
 	assert_string_equal(threads[0].tid == worker->tgid ? threads[1].name : threads[0].name, "worker-thread");

@@ -196,6 +196,8 @@ struct target_thread {
 };
 /* Names of all threads; never takes the mmap_lock. Caller frees *ret. -ESRCH gone. */
 int target_threads_read(uint32_t tgid, struct target_thread **ret, size_t *ret_n);
+/* The same of `most` at most, from that place in the kernel's list on. Fewer: there are no more. */
+int target_threads_read_some(uint32_t tgid, size_t from, size_t most, struct target_thread **ret, size_t *ret_n);
 /* The path of its program, as in target_proc.exe; of a living thread's where the first one is gone. 0 or -errno. */
 int target_exe_read(uint32_t tgid, char *to, size_t size);
 bool target_threads_over(uint32_t tgid);     /* the process is gone, or its first thread is */

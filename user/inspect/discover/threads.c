@@ -39,9 +39,14 @@ static int add_thread(uint32_t tgid, uint32_t tid, struct target_thread **rows, 
 
 int target_threads_read(uint32_t tgid, struct target_thread **ret, size_t *ret_n)
 {
+	return target_threads_read_some(tgid, 0, SIZE_MAX, ret, ret_n);
+}
+
+int target_threads_read_some(uint32_t tgid, size_t from, size_t most, struct target_thread **ret, size_t *ret_n)
+{
 	char path[64];
 	struct target_thread *rows = NULL;
-	size_t n = 0, room = 0;
+	size_t n = 0, room = 0, place = 0;
 	int rc = 0;
 
 	snprintf(path, sizeof(path), "/proc/%u/task", tgid);
@@ -49,8 +54,8 @@ int target_threads_read(uint32_t tgid, struct target_thread **ret, size_t *ret_n
 
 	if (!dir)
 		return errno == ENOENT ? -ESRCH : -errno;
-	for (struct dirent *e; !rc && (e = readdir(dir));)
-		if (isdigit((unsigned char)e->d_name[0]))
+	for (struct dirent *e; !rc && n < most && (e = readdir(dir));)
+		if (isdigit((unsigned char)e->d_name[0]) && place++ >= from)
 			rc = add_thread(tgid, strtoul(e->d_name, NULL, 10), &rows, &n, &room);
 	closedir(dir);
 	if (rc) {

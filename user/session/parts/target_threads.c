@@ -12,6 +12,8 @@
 #include "schemas/collector.h"
 #include "uthash.h"
 
+#define THREADS_AT_ONCE 1024 /* 40 ms; more than ranks have */
+
 struct target_threads { /* a thread */
 	uint32_t tid;
 	char name[WIRE_COMM_LEN];
@@ -54,15 +56,16 @@ static int thread_emit(struct target_threads **t, uint32_t tgid, const struct ta
 	return emit(to, &f.hdr);
 }
 
-int target_threads_emit(struct target_threads **t, uint32_t tgid, uint64_t now_ns,
+int target_threads_emit(struct target_threads **t, size_t *from, uint32_t tgid, uint64_t now_ns,
 			int (*emit)(void *to, const struct wire_hdr *rec), void *to)
 {
 	struct target_thread *threads = NULL;
 	size_t n = 0;
 	int err = 0;
 
-	if (target_threads_read(tgid, &threads, &n))
+	if (target_threads_read_some(tgid, *from, THREADS_AT_ONCE, &threads, &n))
 		return 0; /* the process is gone: its exit is recorded */
+	*from = n < THREADS_AT_ONCE ? 0 : *from + n;
 	for (size_t i = 0; !err && i < n; i++)
 		err = thread_emit(t, tgid, &threads[i], now_ns, emit, to);
 	free(threads);
