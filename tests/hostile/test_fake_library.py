@@ -11,6 +11,8 @@ sys.path.insert(1, sys.path[0] + "/../aid")
 import hostile
 import job
 
+CUDA_BEGINS = {"SIM_CUDA_INIT_MS": "1200"}  # all its operations are to be seen: as a real rank it takes its time before
+
 
 def check_seen(daemon, victim, truth):
     daemon.stop()
@@ -49,7 +51,7 @@ def fake_first(rng):
     probed = next((p for p in map(probed_fake, rng.sample([1, 2, 3], 3)) if p), None)
     job.check(probed, "the kernel refuses every fake: this test would prove nothing")
     daemon, attacker = probed
-    victim = hostile.Victim(rng)
+    victim = hostile.Victim(rng, env=CUDA_BEGINS)
     truth = victim.end()
     check_seen(daemon, victim, truth)
     attacker.kill()
@@ -64,7 +66,7 @@ def rewritten(rng):
                               "while True:\n    os.utime(f)\n    time.sleep(0.01)\n", path).ready()
     daemon = hostile.Daemon()
     time.sleep(1)
-    victim = hostile.Victim(rng)
+    victim = hostile.Victim(rng, env=CUDA_BEGINS)
     truth = victim.end()
     job.check(attacker.process.poll() is None, "the attacker died: this test would prove nothing")
     check_seen(daemon, victim, truth)
