@@ -417,10 +417,11 @@ static void a_sample_that_is_over_reads_one(void **state)
 	for (int p = 0; p < PROCS; p++)
 		makes(p, 0, 0.1);
 	goes_on(10);
+	now_ns += 5 * SEC; /* all of them are due */
 	ctx.until_ns = 1;
 	for (int p = 0; p < PROCS; p++)
 		fakes[p].n_samples = 0;
-	for (before = 0; now_ns < 1013 * SEC; before = n) {
+	for (before = 0; now_ns < 1018 * SEC; before = n) {
 		goes_on(0.05);
 		n = 0;
 		for (int p = 0; p < PROCS; p++)
