@@ -4,6 +4,7 @@
  * are seen.
  */
 #include "base/hash.h"
+#include "base/larger.h"
 #include "cluster/report_part.h"
 #include "detect/hang/p2p.h"
 
@@ -65,6 +66,15 @@ static void signatures_put(Cluster__Member *to, const struct member *mb)
 	to->signatures_hash = hash;
 }
 
+/* Of what waits together in one communicator the time counts once, with the first: from when it was ready, or the one
+ * before it was seen to be over. */
+static uint64_t own_part_ns(const struct op *op)
+{
+	uint64_t from = larger(op->arrive_bound_ns, op->prev ? op->prev->end_ns : 0);
+
+	return op->end_ns > from ? op->end_ns - from : 0;
+}
+
 /* Those that ended since the report before: work on a stream ends in order, so the newest are the last. */
 static void durations_put(Cluster__Member *to, const struct member *mb, uint64_t since_ns)
 {
@@ -77,11 +87,11 @@ static void durations_put(Cluster__Member *to, const struct member *mb, uint64_t
 			return;
 		if (op_kind_p2p(op->kind)) {
 			to->transfers_ended++;
-			to->transfers_ended_ns += op->end_ns - op->arrive_bound_ns;
+			to->transfers_ended_ns += own_part_ns(op);
 		} else if (op_space(op) == SEQ_COLL) {
 			to->ended++;
-			to->ended_ns += op->end_ns - op->arrive_bound_ns;
-			to->ended_error_ns += op->end_error_ns;
+			to->ended_ns += own_part_ns(op);
+			to->ended_error_ns += smaller(op->end_error_ns, own_part_ns(op));
 		}
 	}
 }

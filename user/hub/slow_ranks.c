@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "base/sorted.h"
 
 #define PARTS 3
@@ -33,6 +34,7 @@
 #define SLOW_OF_LAST 2   /* judgements, all of them */
 #define STILL_OF_LAST 2  /* of the last five */
 #define LAST 5
+#define HELD_NS 600000000000ull /* what was reported and is not seen any more: probes go after a minute */
 
 struct sum { /* of one report, or of all within the width */
 	uint64_t at_ns, n, sum_ns, error_ns, recv_ns, window_ns;
@@ -49,7 +51,10 @@ struct slow_member { /* by process and address of the communicator */
 	struct slow_member *next, *next_of_proc; /* of its communicator */
 	/* as last judged: means of an operation, and how many a second; shares of the time that its process was in
 	 * operations, of all and of each part */
-	double mean_s, error_s, a_second, in_ops[PARTS + 1];
+	double mean_s, error_s, a_second;
+	struct share {
+		double most, least; /* ends are seen late: true ones lie before by up to their error */
+	} in_ops[PARTS + 1];
 };
 
 struct slow_comm { /* by its hash */
@@ -61,12 +66,12 @@ struct slow_comm { /* by its hash */
 struct slow_proc { /* by its key */
 	struct keyed keyed;
 	struct slow_member *members;
-	double blame; /* share of the time, of the communicator where it is most */
-	double gap_s; /* an operation there: others wait for it so long */
-	uint64_t comm, since_ns;
+	double blame;       /* share of the time, of the communicator where it is most; 0: not to blame now */
+	double seen, gap_s; /* the newest there was: share, and an operation: others wait for it so long */
+	uint64_t comm, since_ns, judged_ns;
 	int rank;
 	unsigned int slow; /* a bit for each of the last judgements, the newest lowest */
-	bool open, seen;
+	bool open, listed;
 };
 
 static void sums_free(const struct slow_ranks *s)
@@ -211,15 +216,17 @@ static bool is_too_rare(const struct slow_member *o)
 }
 
 /* Share of the time that its process was in operations of any communicator. False: not known of one. */
-static bool in_ops_share(const struct slow_proc *p, uint64_t from, uint64_t n, double *ret)
+static bool in_ops_share(const struct slow_proc *p, uint64_t from, uint64_t n, struct share *ret)
 {
 	struct sum one;
 
-	*ret = 0;
+	*ret = (struct share){ 0 };
 	for (const struct slow_member *o = p->members; o; o = o->next_of_proc) {
 		if (!sums_add(o, from, n, &one))
 			return false;
-		*ret += (double)(one.sum_ns + one.recv_ns) / (double)one.window_ns;
+		ret->most += (double)(one.sum_ns + one.recv_ns) / (double)one.window_ns;
+		ret->least += (double)(one.sum_ns - smaller(one.error_ns, one.sum_ns) + one.recv_ns) /
+			      (double)one.window_ns;
 	}
 	return true;
 }
@@ -250,7 +257,7 @@ static void lists_begin(struct slow_ranks *s)
 	for (struct slow_proc *p = s->procs.all; p; p = p->keyed.next) {
 		p->members = NULL;
 		p->blame = 0;
-		p->seen = false;
+		p->listed = false;
 	}
 }
 
@@ -274,7 +281,7 @@ static int comms_gather(struct slow_ranks *s, uint64_t now_ns)
 		c->n++;
 		o->next_of_proc = o->proc->members;
 		o->proc->members = o;
-		o->proc->seen = true;
+		o->proc->listed = true;
 		o->proc->rank = o->rank;
 	}
 	return 0;
@@ -299,7 +306,7 @@ static bool comm_sum(const struct slow_comm *c, uint64_t now_ns)
 
 struct late { /* the last arriver of a communicator */
 	struct slow_member *who;
-	double by_s; /* an operation */
+	double seen_s, sure_s; /* an operation: by so much, by their ends as seen, and at least */
 };
 
 /* The median of all but the first: of the others, where that is the one that they are compared with. */
@@ -310,70 +317,104 @@ static double others_median(const double *sorted, int n)
 	return sorted[at < n ? at : n - 1];
 }
 
-/* who NULL: no single one is late beyond what is known. */
-static struct late comm_latest(const struct slow_comm *c, double *sorted)
-{
-	struct late l = { 0 };
-	double error_s = 0, median_s;
-	int n = 0;
-
-	for (struct slow_member *o = c->members; o; o = o->next) {
-		sorted[n++] = o->mean_s;
-		error_s = o->error_s > error_s ? o->error_s : error_s;
-		if (!l.who || o->mean_s < l.who->mean_s)
-			l.who = o;
-	}
-	doubles_sort(sorted, n);
-	median_s = others_median(sorted, n);
-	l.by_s = median_s - sorted[0];
-	if (l.by_s <= 2 * error_s || (n > 2 && median_s - sorted[1] > ALONE * l.by_s))
-		l.who = NULL;
-	return l;
-}
-
-/* How much less of the time it is in operations than its peers. `k`: a part, or PARTS. */
-static double own_more(const struct slow_comm *c, const struct slow_member *who, int k, double *sorted)
+/* Ends are seen late, by up to their error: the others waited for what theirs last less that, and it for no more than
+ * its own last. */
+static double late_surely(const struct slow_comm *c, const struct slow_member *who, double *sorted)
 {
 	int n = 0;
 
 	for (const struct slow_member *o = c->members; o; o = o->next)
 		if (o != who)
-			sorted[n++] = o->in_ops[k];
+			sorted[n++] = o->mean_s - o->error_s;
 	doubles_sort(sorted, n);
-	return sorted[(n - 1) / 2] - who->in_ops[k];
+	return sorted[(n - 1) / 2] - who->mean_s;
 }
 
-/* Share of the time that `l->who` makes them wait, and did in each part; 0: it does not. */
+/* who NULL: no single one is late. */
+static struct late comm_latest(const struct slow_comm *c, double *sorted)
+{
+	struct late l = { 0 };
+	double median_s;
+	int n = 0;
+
+	for (struct slow_member *o = c->members; o; o = o->next) {
+		sorted[n++] = o->mean_s;
+		if (!l.who || o->mean_s < l.who->mean_s)
+			l.who = o;
+	}
+	doubles_sort(sorted, n);
+	median_s = others_median(sorted, n);
+	l.seen_s = median_s - sorted[0];
+	if (l.seen_s <= 0 || (n > 2 && median_s - sorted[1] > ALONE * l.seen_s))
+		l.who = NULL;
+	else
+		l.sure_s = late_surely(c, l.who, sorted);
+	return l;
+}
+
+/* How much less of the time it is in operations than its peers; `surely`: at least. `k`: a part, or PARTS. */
+static double own_more(const struct slow_comm *c, const struct slow_member *who, int k, bool surely, double *sorted)
+{
+	int n = 0;
+
+	for (const struct slow_member *o = c->members; o; o = o->next)
+		if (o != who)
+			sorted[n++] = surely ? o->in_ops[k].least : o->in_ops[k].most;
+	doubles_sort(sorted, n);
+	return sorted[(n - 1) / 2] - who->in_ops[k].most;
+}
+
+/* Share of the time that `l->who` makes them wait. */
+static double late_share(const struct slow_comm *c, const struct late *l, bool surely, double *sorted)
+{
+	double late = (surely ? l->sure_s : l->seen_s) * l->who->a_second;
+	double own = own_more(c, l->who, PARTS, surely, sorted);
+
+	return late < own ? late : own;
+}
+
+/* What it is to be blamed for: to be named it must be sure, and so in each part; what was named stays so by what is
+ * seen. 0: for nothing. */
 static double comm_blame(const struct slow_comm *c, const struct late *l, double *sorted)
 {
-	double late, own = own_more(c, l->who, PARTS, sorted);
-
+	if (l->who->proc->open)
+		return late_share(c, l, false, sorted);
 	for (int k = 0; k < PARTS; k++)
-		if (own_more(c, l->who, k, sorted) < PART_SHARE)
+		if (own_more(c, l->who, k, true, sorted) < PART_SHARE)
 			return 0;
-	late = l->by_s * l->who->a_second;
-	return late < own ? late : own;
+	return late_share(c, l, true, sorted);
+}
+
+static void late_judge(const struct slow_comm *c, const struct late *l, double *sorted)
+{
+	struct slow_proc *p = l->who->proc;
+	double blame = comm_blame(c, l, sorted);
+
+	if (blame <= p->blame)
+		return;
+	p->blame = blame;
+	p->seen = late_share(c, l, false, sorted);
+	p->gap_s = l->seen_s;
+	p->comm = c->keyed.a;
 }
 
 /* *ret_judged: enough was known. */
 static int comm_judge(const struct slow_comm *c, uint64_t now_ns, bool *ret_judged)
 {
-	double *sorted, blame;
+	double *sorted;
 	struct late l;
 
 	if (!c->n || c->n != c->nranks || !comm_sum(c, now_ns)) /* of some nothing is known: any of them may be late */
 		return 0;
 	*ret_judged = true;
+	for (const struct slow_member *o = c->members; o; o = o->next)
+		o->proc->judged_ns = now_ns;
 	sorted = malloc((size_t)c->n * sizeof(*sorted));
 	if (!sorted)
 		return -ENOMEM;
 	l = comm_latest(c, sorted);
-	blame = l.who ? comm_blame(c, &l, sorted) : 0;
-	if (l.who && blame > 0 && blame > l.who->proc->blame) {
-		l.who->proc->blame = blame;
-		l.who->proc->gap_s = l.by_s;
-		l.who->proc->comm = c->keyed.a;
-	}
+	if (l.who)
+		late_judge(c, &l, sorted);
 	free(sorted);
 	return 0;
 }
@@ -407,6 +448,10 @@ static uint32_t host_alone(const struct slow_ranks *s)
 
 static void proc_judge(struct slow_proc *p, uint32_t host, uint64_t now_ns)
 {
+	if (p->judged_ns != now_ns && p->open) { /* nothing says that it is better */
+		p->open = now_ns < p->judged_ns + HELD_NS;
+		return;
+	}
 	p->slow = p->slow << 1 | (host_of(p) == host && p->blame >= (p->open ? STILL_SHARE : SLOW_SHARE));
 	if (!p->open && count_last(p->slow, SLOW_OF_LAST) == SLOW_OF_LAST) {
 		p->open = true;
@@ -426,10 +471,12 @@ static bool is_fresh(void *entry, const void *arg)
 	return false;
 }
 
-static bool was_seen(void *entry, const void *arg)
+static bool is_wanted(void *entry, const void *arg)
 {
-	(void)arg;
-	return ((const struct slow_proc *)entry)->seen;
+	const struct slow_proc *p = entry;
+	const struct proc *of = model_proc(arg, p->keyed.a);
+
+	return p->listed || (p->open && of && !of->dead);
 }
 
 static bool has_members(void *entry, const void *arg)
@@ -446,8 +493,9 @@ static bool any_too_rare(const struct slow_ranks *s)
 	return false;
 }
 
-static int all_judge(struct slow_ranks *s, uint64_t now_ns)
+static int all_judge(struct slow_ranks *s, const struct model *m)
 {
+	uint64_t now_ns = m->now_ns;
 	int err = comms_gather(s, now_ns);
 	bool judged = false;
 	uint32_t host;
@@ -461,7 +509,7 @@ static int all_judge(struct slow_ranks *s, uint64_t now_ns)
 		proc_judge(p, host, now_ns);
 	keyed_keep(&s->members, is_fresh, &now_ns);
 	keyed_keep(&s->comms, has_members, NULL);
-	keyed_keep(&s->procs, was_seen, NULL);
+	keyed_keep(&s->procs, is_wanted, m);
 	return err;
 }
 
@@ -494,8 +542,8 @@ static int report(const struct slow_ranks *s, const struct slow_proc *first, str
 	for (const struct slow_proc *p = s->procs.all; p; p = p->keyed.next)
 		if (p->open && host_of(p) == host_of(first))
 			finding_add_rank(f, p->rank, p->keyed.a);
-	finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * first->blame);
-	finding_note(f, EVIDENCE_WHAT_IF_PERCENT, 100 * first->blame);
+	finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * first->seen);
+	finding_note(f, EVIDENCE_WHAT_IF_PERCENT, 100 * first->seen);
 	finding_note(f, EVIDENCE_GAP_S, first->gap_s);
 	finding_note(f, EVIDENCE_SLOW_OF_LAST_5, count_last(first->slow, LAST));
 	finding_note_text(f, EVIDENCE_KNOWN_FROM, "durations");
@@ -525,7 +573,7 @@ int slow_ranks_find(struct slow_ranks *s, const struct model *m, struct finding_
 
 	if (m->now_ns >= s->judged_ns + JUDGE_NS) {
 		s->judged_ns = m->now_ns;
-		err = all_judge(s, m->now_ns);
+		err = all_judge(s, m);
 	}
 	for (const struct slow_proc *p = s->procs.all; p && !err; p = p->keyed.next)
 		if (p->open && p == first_of_host(s, m, host_of(p), found))
