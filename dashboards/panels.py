@@ -193,6 +193,8 @@ DASHBOARDS = {
              rate("ranktrace_hub_missing_reports_total", "instance", N), "{{instance}}"),
             ("timeseries", "Reports that it has still to read", "short",
              worst("ranktrace_hub_unread_reports", "instance", N), "{{instance}}"),
+            ("timeseries", "Reports passed over for a newer one, a second", "ops",
+             rate("ranktrace_hub_carried_reports_total", "instance", N), "{{instance}}"),
             ("timeseries", "Since the newest report that it read", "s",
              f"time() - ranktrace_hub_last_report_timestamp_seconds{{{N}}}", "{{instance}}"),
             ("timeseries", "Of a core", "percentunit",

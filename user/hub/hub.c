@@ -293,6 +293,7 @@ static void metrics_turn(struct hub *h)
 	h->begun_ns = mono_ns;
 	if (!h->metrics || !metrics_endpoint_due(h->metrics, mono_ns))
 		return;
+	h->health.n_carried = h->queue->n_carried;
 	hub_metrics_write(metrics_endpoint_page(h->metrics, mono_ns), &h->health, &h->hosts, h->jobs, h->now_ns);
 	metrics_endpoint_publish(h->metrics);
 	h->health.turn_gap_ns = 0;

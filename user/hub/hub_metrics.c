@@ -44,6 +44,7 @@ static void reports_write(struct page *p, const struct hub_health *of)
 {
 	page_put(p, METRIC_HUB_REPORTS, (double)of->n_reports);
 	page_put(p, METRIC_HUB_REPEATED, (double)of->n_repeated);
+	page_put(p, METRIC_HUB_CARRIED, (double)of->n_carried);
 	for (int why = REPORT_GOOD + 1; why < HUB_REFUSED_KINDS; why++)
 		page_put(p, METRIC_HUB_REFUSED, (double)of->refused[why], hub_refused_text(why));
 	page_put(p, METRIC_HUB_UNREAD, (double)of->n_unread);

@@ -373,8 +373,7 @@ static double late_share(const struct slow_comm *c, const struct late *l, bool s
 	return late < own ? late : own;
 }
 
-/* What it is to be blamed for: to be named it must be sure, and so in each part; what was named stays so by what is
- * seen. 0: for nothing. */
+/* What it is to be blamed for: to be named it must be sure, and so in each part; what was named stays so by what is seen. 0: for nothing. */
 static double comm_blame(const struct slow_comm *c, const struct late *l, double *sorted)
 {
 	if (l->who->proc->open)

@@ -85,6 +85,7 @@ static void what_it_heard_is_counted(void **state)
 	(void)state;
 	seconds(2, RANKS);
 	health = (struct hub_health){ .n_reports = 9, .n_repeated = 2, .n_unread = 5, .last_report_ns = 17 * SEC / 10 };
+	health.n_carried = 4;
 	health.refused[REPORT_MALFORMED] = 3;
 	health.refused[HUB_REFUSED_FORGED] = 1;
 	health.forgotten.n[FINDING_HANG][SEVERITY_WARNING] = 7;
@@ -92,6 +93,7 @@ static void what_it_heard_is_counted(void **state)
 	assert_has(METRIC_HUB_REPORTS, " 9\n");
 	assert_has(METRIC_HUB_REPEATED, " 2\n");
 	assert_has(METRIC_HUB_UNREAD, " 5\n");
+	assert_has(METRIC_HUB_CARRIED, " 4\n");
 	assert_has(METRIC_HUB_LAST_REPORT, " 1.7\n");
 	assert_has(METRIC_HUB_REFUSED, "{reason=\"malformed\"} 3\n");
 	assert_has(METRIC_HUB_REFUSED, "{reason=\"published for a host by another name\"} 1\n");
