@@ -49,12 +49,13 @@ struct slow_member { /* by process and address of the communicator */
 	bool growing; /* its newest sum is not whole */
 	struct slow_proc *proc;
 	struct slow_member *next, *next_of_proc; /* of its communicator */
-	/* as last judged: means of an operation, and how many a second; shares of the time that its process was in
-	 * operations, of all and of each part */
-	double mean_s, error_s, a_second;
-	struct share {
+	/* as last judged: how many operations a second; of each part and of all, how long one takes on average, and the
+	 * share of the time that its process was in operations of any communicator */
+	double a_second;
+	struct bounds {
 		double most, least; /* ends are seen late: true ones lie before by up to their error */
-	} in_ops[PARTS + 1];
+	} mean_s[PARTS + 1], in_ops[PARTS + 1];
+	bool ended_in_each; /* part */
 };
 
 struct slow_comm { /* by its hash */
@@ -216,11 +217,11 @@ static bool is_too_rare(const struct slow_member *o)
 }
 
 /* Share of the time that its process was in operations of any communicator. False: not known of one. */
-static bool in_ops_share(const struct slow_proc *p, uint64_t from, uint64_t n, struct share *ret)
+static bool in_ops_share(const struct slow_proc *p, uint64_t from, uint64_t n, struct bounds *ret)
 {
 	struct sum one;
 
-	*ret = (struct share){ 0 };
+	*ret = (struct bounds){ 0 };
 	for (const struct slow_member *o = p->members; o; o = o->next_of_proc) {
 		if (!sums_add(o, from, n, &one))
 			return false;
@@ -231,19 +232,31 @@ static bool in_ops_share(const struct slow_proc *p, uint64_t from, uint64_t n, s
 	return true;
 }
 
-static bool member_sum(struct slow_member *o, uint64_t part)
+/* `k`: a part, or PARTS. */
+static bool part_sum(struct slow_member *o, int k, uint64_t part)
 {
+	uint64_t from = k < PARTS ? k * part : 0, n = k < PARTS ? part : PARTS * part;
 	struct sum all;
 
-	if (!sums_add(o, 0, PARTS * part, &all) || !all.n)
+	if (!sums_add(o, from, n, &all) || !in_ops_share(o->proc, from, n, &o->in_ops[k]))
 		return false;
-	o->mean_s = all.sum_ns * 1e-9 / all.n;
-	o->error_s = all.error_ns * 1e-9 / all.n;
+	o->ended_in_each &= all.n != 0;
+	o->mean_s[k] = (struct bounds){ 0 };
+	if (all.n)
+		o->mean_s[k] = (struct bounds){ all.sum_ns * 1e-9 / all.n,
+						(all.sum_ns - smaller(all.error_ns, all.sum_ns)) * 1e-9 / all.n };
 	o->a_second = all.n / (all.window_ns * 1e-9);
-	for (uint64_t k = 0; k < PARTS; k++)
-		if (!in_ops_share(o->proc, k * part, part, &o->in_ops[k]))
+	return true;
+}
+
+/* All parts together last: how often is of these. */
+static bool member_sum(struct slow_member *o, uint64_t part)
+{
+	o->ended_in_each = true;
+	for (int k = 0; k <= PARTS; k++)
+		if (!part_sum(o, k, part))
 			return false;
-	return in_ops_share(o->proc, 0, PARTS * part, &o->in_ops[PARTS]);
+	return o->a_second > 0;
 }
 
 /* --- a communicator --- */
@@ -304,11 +317,6 @@ static bool comm_sum(const struct slow_comm *c, uint64_t now_ns)
 	return true;
 }
 
-struct late { /* the last arriver of a communicator */
-	struct slow_member *who;
-	double seen_s, sure_s; /* an operation: by so much, by their ends as seen, and at least */
-};
-
 /* The median of all but the first: of the others, where that is the one that they are compared with. */
 static double others_median(const double *sorted, int n)
 {
@@ -317,39 +325,36 @@ static double others_median(const double *sorted, int n)
 	return sorted[at < n ? at : n - 1];
 }
 
-/* Ends are seen late, by up to their error: the others waited for what theirs last less that, and it for no more than
- * its own last. */
-static double late_surely(const struct slow_comm *c, const struct slow_member *who, double *sorted)
+/* By how much it is later than its peers, an operation. `surely`: the others waited for what theirs last at least, and
+ * it for no more than its own last. `k`: a part, or PARTS. */
+static double late_by(const struct slow_comm *c, const struct slow_member *who, int k, bool surely, double *sorted)
 {
 	int n = 0;
 
 	for (const struct slow_member *o = c->members; o; o = o->next)
 		if (o != who)
-			sorted[n++] = o->mean_s - o->error_s;
+			sorted[n++] = surely ? o->mean_s[k].least : o->mean_s[k].most;
 	doubles_sort(sorted, n);
-	return sorted[(n - 1) / 2] - who->mean_s;
+	return sorted[(n - 1) / 2] - who->mean_s[k].most;
 }
 
-/* who NULL: no single one is late. */
-static struct late comm_latest(const struct slow_comm *c, double *sorted)
+/* NULL: no single one is late. */
+static struct slow_member *comm_latest(const struct slow_comm *c, double *sorted)
 {
-	struct late l = { 0 };
+	struct slow_member *last = NULL;
 	double median_s;
 	int n = 0;
 
 	for (struct slow_member *o = c->members; o; o = o->next) {
-		sorted[n++] = o->mean_s;
-		if (!l.who || o->mean_s < l.who->mean_s)
-			l.who = o;
+		sorted[n++] = o->mean_s[PARTS].most;
+		if (!last || o->mean_s[PARTS].most < last->mean_s[PARTS].most)
+			last = o;
 	}
 	doubles_sort(sorted, n);
 	median_s = others_median(sorted, n);
-	l.seen_s = median_s - sorted[0];
-	if (l.seen_s <= 0 || (n > 2 && median_s - sorted[1] > ALONE * l.seen_s))
-		l.who = NULL;
-	else
-		l.sure_s = late_surely(c, l.who, sorted);
-	return l;
+	if (median_s <= sorted[0] || (n > 2 && median_s - sorted[1] > ALONE * (median_s - sorted[0])))
+		return NULL;
+	return last;
 }
 
 /* How much less of the time it is in operations than its peers; `surely`: at least. `k`: a part, or PARTS. */
@@ -364,44 +369,46 @@ static double own_more(const struct slow_comm *c, const struct slow_member *who,
 	return sorted[(n - 1) / 2] - who->in_ops[k].most;
 }
 
-/* Share of the time that `l->who` makes them wait. */
-static double late_share(const struct slow_comm *c, const struct late *l, bool surely, double *sorted)
+/* Share of the time that it makes them wait. */
+static double late_share(const struct slow_comm *c, const struct slow_member *who, int k, bool surely, double *sorted)
 {
-	double late = (surely ? l->sure_s : l->seen_s) * l->who->a_second;
-	double own = own_more(c, l->who, PARTS, surely, sorted);
+	double late = late_by(c, who, k, surely, sorted) * who->a_second, own = own_more(c, who, k, surely, sorted);
 
 	return late < own ? late : own;
 }
 
-/* What it is to be blamed for: to be named it must be sure, and so in each part; what was named stays so by what is seen. 0: for nothing. */
-static double comm_blame(const struct slow_comm *c, const struct late *l, double *sorted)
+static bool is_late_in_each_part(const struct slow_comm *c, const struct slow_member *who, double *sorted)
 {
-	if (l->who->proc->open)
-		return late_share(c, l, false, sorted);
+	for (const struct slow_member *o = c->members; o; o = o->next)
+		if (!o->ended_in_each)
+			return false;
 	for (int k = 0; k < PARTS; k++)
-		if (own_more(c, l->who, k, true, sorted) < PART_SHARE)
-			return 0;
-	return late_share(c, l, true, sorted);
+		if (late_share(c, who, k, true, sorted) < PART_SHARE)
+			return false;
+	return true;
 }
 
-static void late_judge(const struct slow_comm *c, const struct late *l, double *sorted)
+/* To be named it must be sure, and so in each part; what was named stays so by what is seen. */
+static void latest_judge(const struct slow_comm *c, const struct slow_member *who, double *sorted)
 {
-	struct slow_proc *p = l->who->proc;
-	double blame = comm_blame(c, l, sorted);
+	struct slow_proc *p = who->proc;
+	double blame = 0;
 
+	if (p->open || is_late_in_each_part(c, who, sorted))
+		blame = late_share(c, who, PARTS, !p->open, sorted);
 	if (blame <= p->blame)
 		return;
 	p->blame = blame;
-	p->seen = late_share(c, l, false, sorted);
-	p->gap_s = l->seen_s;
+	p->seen = late_share(c, who, PARTS, false, sorted);
+	p->gap_s = late_by(c, who, PARTS, false, sorted);
 	p->comm = c->keyed.a;
 }
 
 /* *ret_judged: enough was known. */
 static int comm_judge(const struct slow_comm *c, uint64_t now_ns, bool *ret_judged)
 {
+	struct slow_member *last;
 	double *sorted;
-	struct late l;
 
 	if (!c->n || c->n != c->nranks || !comm_sum(c, now_ns)) /* of some nothing is known: any of them may be late */
 		return 0;
@@ -411,9 +418,9 @@ static int comm_judge(const struct slow_comm *c, uint64_t now_ns, bool *ret_judg
 	sorted = malloc((size_t)c->n * sizeof(*sorted));
 	if (!sorted)
 		return -ENOMEM;
-	l = comm_latest(c, sorted);
-	if (l.who)
-		late_judge(c, &l, sorted);
+	last = comm_latest(c, sorted);
+	if (last)
+		latest_judge(c, last, sorted);
 	free(sorted);
 	return 0;
 }

@@ -207,6 +207,23 @@ static void one_pause_is_no_habit(void **state)
 	}
 }
 
+/* Nor where it is in operations a little less than its peers all the time, as it waits for nobody in its pair. */
+static void one_long_pause_is_no_habit(void **state)
+{
+	(void)state;
+	took_ms[5][1] = 0;
+	seconds(10);
+	for (int r = 0; r < RANKS; r++)
+		took_ms[r][0] = r == 5 ? 10 : 110; /* 2 s */
+	seconds(1);
+	all_take(10, 2);
+	took_ms[5][1] = 0;
+	for (int i = 0; i < 12; i++) {
+		seconds(1);
+		assert_int_equal(found.n, 0);
+	}
+}
+
 static void what_is_within_the_error_is_not_known(void **state)
 {
 	(void)state;
@@ -319,6 +336,7 @@ int main(void)
 		CASE(some_seconds_are_no_habit),
 		CASE(a_part_of_the_job_that_has_more_to_do_is_no_rank),
 		CASE(one_pause_is_no_habit),
+		CASE(one_long_pause_is_no_habit),
 		CASE(what_is_within_the_error_is_not_known),
 		CASE(what_an_error_leaves_is_known),
 		CASE(what_was_named_stays_within_the_error),
