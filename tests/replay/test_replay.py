@@ -45,6 +45,16 @@ def check_merge_refuses():
               f"--merge refuses {name}: {out.returncode} {out.stderr}")
 
 
+def check_merge_of_one():
+    """A merge of one recording finds what its replay does."""
+    def found(*words):
+        out = subprocess.run([RANKTRACE, "replay", *words, "-q", "--json", f"{here}/watch_hang.rtr"],
+                             capture_output=True, text=True)
+        check(out.returncode in (0, 1), f"replay {words}: exit {out.returncode}: {out.stderr}")
+        return [(f["kind"], f["class"], f["ranks"]) for f in map(json.loads, out.stdout.splitlines())]
+    check(found() and found("--merge") == found(), "replay --merge of one recording finds what its replay does")
+
+
 def run_compare(*arguments):
     out = subprocess.run([sys.executable, "-B", f"{here}/compare.py", *arguments], capture_output=True, text=True)
     return out.returncode, out.stdout + out.stderr
@@ -249,6 +259,7 @@ def check_names():
 check_roots()
 check_all()
 check_merge_refuses()
+check_merge_of_one()
 check_planted()
 check_ids()
 check_ids_alike()
