@@ -226,8 +226,8 @@ static bool in_ops_share(const struct slow_proc *p, uint64_t from, uint64_t n, s
 		if (!sums_add(o, from, n, &one))
 			return false;
 		ret->most += (double)(one.sum_ns + one.recv_ns) / (double)one.window_ns;
-		ret->least += (double)(one.sum_ns - smaller(one.error_ns, one.sum_ns) + one.recv_ns) /
-			      (double)one.window_ns;
+		ret->least +=
+			(double)(one.sum_ns - smaller(one.error_ns, one.sum_ns) + one.recv_ns) / (double)one.window_ns;
 	}
 	return true;
 }
