@@ -3,10 +3,11 @@
  * severity.c - see severity.h. The rules, from the top:
  *
  *   critical   evidence says that it does not end by itself: a rank is stopped or dead, ranks wait for each other in a
- *              cycle, they called different operations, a task is in D state past its limit, a queue pair is in error,
- *              a GPU is gone; or a hang is the consequence of such a finding
+ *              cycle, they called different operations, a task is in D state for what is no slow storage, a queue pair
+ *              is in error, a GPU is gone; or a hang is the consequence of such a finding
  *   by time    any other hang is a stall (warning) that becomes critical when it outlasts what is usual: the detector
- *              says what that is (critical_after_ns), else STALL_CRITICAL_NS. Before warning_after_ns it is info.
+ *              says what that is (critical_after_ns), else STALL_CRITICAL_NS. Before warning_after_ns it is info. So
+ *              does a D state that may be slow storage, and what waits for it is as grave as it.
  *   by kind    all others: FINDING_KINDS
  *   upwards    a finding is as grave as what follows from it: who is paged by roots alone misses nothing
  */
@@ -73,10 +74,19 @@ static enum severity hang_severity(const struct finding *f, uint64_t now_ns)
 	return lasted < f->warning_after_ns ? SEVERITY_INFO : SEVERITY_WARNING;
 }
 
+/* By its evidence, which a hub has, too. */
+static enum severity blocked_severity(const struct finding *f, uint64_t now_ns)
+{
+	double lasted_s = now_ns > f->since_ns ? (double)(now_ns - f->since_ns) / 1e9 : 0;
+
+	return lasted_s < finding_number(f, EVIDENCE_CRITICAL_AFTER_S) ? SEVERITY_WARNING : SEVERITY_CRITICAL;
+}
+
 static enum severity severity_of(const struct finding *f, uint64_t now_ns)
 {
 	switch (f->kind) {
 	case FINDING_HANG: return hang_severity(f, now_ns);
+	case FINDING_D_STATE: return blocked_severity(f, now_ns);
 	case FINDING_XID: return xid_severity(f);
 	case FINDING_GPU_HEALTH: return gpu_severity(f);
 	case FINDING_LINK: return link_severity(f);
@@ -103,18 +113,32 @@ static void causes_grave(struct finding_list *found, const struct finding *f)
 	}
 }
 
+/* A hang that a D state explains ends when that does. */
+static bool is_of_blocked(const struct finding *f, const struct finding *cause)
+{
+	bool blocked = f->class == HANG_HOST_BLOCKED || f->cause == CAUSE_D_STATE || f->cause == CAUSE_PROXY_BLOCKED;
+
+	return blocked && (cause->kind == FINDING_D_STATE || cause->kind == FINDING_IO_STALL);
+}
+
+static void hang_follows(struct finding_list *found, struct finding *f)
+{
+	const struct finding *cause = cause_of(found, f);
+
+	if (cause && (cause->severity == SEVERITY_CRITICAL || is_of_blocked(f, cause)))
+		f->severity = cause->severity;
+}
+
 void severities_judge(struct finding_list *found, uint64_t now_ns)
 {
 	for (size_t i = 0; i < found->n; i++)
 		found->items[i].severity = severity_of(&found->items[i], now_ns);
-	for (size_t i = 0; i < found->n; i++) {
-		struct finding *f = &found->items[i];
-
-		const struct finding *cause = f->kind == FINDING_HANG ? cause_of(found, f) : NULL;
-
-		if (cause && cause->severity == SEVERITY_CRITICAL)
-			f->severity = SEVERITY_CRITICAL;
-	}
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].kind == FINDING_D_STATE)
+			causes_grave(found, &found->items[i]);
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].kind == FINDING_HANG)
+			hang_follows(found, &found->items[i]);
 	for (size_t i = 0; i < found->n; i++)
 		causes_grave(found, &found->items[i]);
 }

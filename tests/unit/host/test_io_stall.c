@@ -23,7 +23,7 @@ static const struct job_id job = { .name = "train", .shown = "train", .nth = 1 }
 			   other_job = { .name = "train", .shown = "train", .nth = 2 };
 static struct node other_node;
 static struct finding_list list;
-static uint64_t memory[64];
+static uint64_t memory[64], waits[64];
 
 static int begin(void **state)
 {
@@ -37,6 +37,7 @@ static int begin(void **state)
 			mains[r].mount = "";
 	}
 	assert_true(detector_io_stall.state_bytes <= sizeof(memory));
+	assert_true(detector_d_state.state_bytes <= sizeof(waits));
 	return 0;
 }
 
@@ -44,6 +45,7 @@ static int end(void **state)
 {
 	(void)state;
 	detector_io_stall.release(memory);
+	detector_d_state.release(waits);
 	finding_list_free(&list);
 	hand_lose();
 	return 0;
@@ -66,7 +68,7 @@ static const struct finding *stall(void)
 
 	list.n = 0;
 	assert_int_equal(detector_io_stall.tick(memory, &m, &list), 0);
-	assert_int_equal(detector_d_state.tick(NULL, &m, &list), 0);
+	assert_int_equal(detector_d_state.tick(waits, &m, &list), 0);
 	for (size_t i = 0; i < list.n; i++)
 		if (list.items[i].kind == FINDING_IO_STALL) {
 			assert_null(f);

@@ -2,13 +2,14 @@
  *
  * d_state.c - tasks of a rank, or of its children, in uninterruptible sleep past the limit, while they are. One
  * finding a wait. Of several in one process one is the cause: who waits for mmap_lock is a consequence of who holds
- * it, and equal waits follow from the first.
+ * it, and equal waits follow from the first. What may be a store that is slow is not critical at once.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "detect/hang/pending.h"
 #include "detect/host/io_stall.h"
+#include "detect/host/storage_wait.h"
 #include "detect/rank/seats.h"
 
 static bool has_any(const char *stack, const char *const *names)
@@ -104,12 +105,13 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	finding_note(f, EVIDENCE_PEERS_WAITING, peers_waiting(m, t->proc->leader));
 }
 
-static int wait_report(const struct model *m, const struct task *t, struct finding_list *found)
+static int wait_report(struct storage_waits *s, const struct model *m, const struct task *t, struct finding_list *found)
 {
 	const struct task *cause = cause_task(t);
 	struct finding *f = finding_list_add(found);
+	uint64_t critical_ns;
 
-	if (!f)
+	if (!f || storage_wait_critical(s, m, t, &critical_ns))
 		return -ENOMEM;
 	f->kind = FINDING_D_STATE;
 	f->subject = subject_of(t);
@@ -120,23 +122,32 @@ static int wait_report(const struct model *m, const struct task *t, struct findi
 	f->confidence = 0.99; /* the kernel's own word */
 	proc_ranks_note(f, found, t->proc, t->tid);
 	evidence_add(f, m, t);
+	if (critical_ns && f->cause == CAUSE_D_STATE)
+		finding_note(f, EVIDENCE_CRITICAL_AFTER_S, (double)critical_ns / 1e9);
 	return 0;
 }
 
 static int d_state_tick(void *state, const struct model *m, struct finding_list *found)
 {
+	struct storage_waits *s = state;
 	int err = 0;
 
-	(void)state;
 	for (const struct proc *p = m->procs; p && !err; p = p->next)
 		for (const struct task *t = p->dead ? NULL : p->tasks; t && !err; t = t->next)
 			if (t->blocked)
-				err = wait_report(m, t, found);
-	return err;
+				err = wait_report(s, m, t, found);
+	return err ? err : storage_waits_learn(s, m);
+}
+
+static void d_state_release(void *state)
+{
+	storage_waits_free(state);
 }
 
 const struct detector detector_d_state = {
 	.name = "d_state",
 	.help = "a task of a rank in uninterruptible sleep past the limit (5 s), while it is still blocked",
+	.state_bytes = sizeof(struct storage_waits),
+	.release = d_state_release,
 	.tick = d_state_tick,
 };

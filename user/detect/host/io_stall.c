@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/keyed.h"
+#include "detect/host/storage_wait.h"
 #include "detect/rank/seats.h"
 
 struct stall {
@@ -51,7 +52,8 @@ static bool names_server(const char *type_source)
 /* What the storage behind a mount is known by, wherever it is mounted; 0 not known. */
 static uint64_t storage_id(const struct task *t)
 {
-	const char *served = t->mount ? served_by(t->mount) : NULL, *comma = served ? strrchr(served, ',') : NULL;
+	const char *served = is_on_storage(t) ? served_by(t->mount) : NULL,
+		   *comma = served ? strrchr(served, ',') : NULL;
 	uint64_t id = 0;
 
 	if (!comma)
