@@ -76,8 +76,8 @@ struct snapshot_task {
 		prev_wait_ns;
 	__u64 preempted, prev_preempted, blocked_since_ns, at_ns, group_begin_ns;
 	__u32 state;
-	__u8 blocked, mmap_lock_held;
-	__u8 reserved[2];
+	__u8 blocked, mmap_lock_held, stalled;
+	__u8 reserved;
 };
 
 struct snapshot_samples {

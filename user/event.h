@@ -55,7 +55,7 @@ enum event_kind {
 	EV_CUDA_EVENT_QUERY, /* cuda_event: cuEventQuery returned; result 0 done, CUDA_ERROR_NOT_READY not yet */
 	EV_TASK,             /* task: totals and state of one thread, from a scan */
 	EV_TASK_OFF,         /* off: one interval off the CPU, over; ts_ns is its end */
-	EV_BLOCKED,          /* blocked: in D state past the limit, with evidence */
+	EV_BLOCKED,          /* blocked: in D state, or in storage, past the limit, with evidence */
 	EV_BLOCKED_END,      /* blocked: that wait is over (text fields NULL) */
 	EV_CALL,       /* call: a driver call worth a record returned (allocation, module load, graph instantiation) */
 	EV_CALL_OPEN,  /* call: the thread is still in it, long since; ends with the thread's next event */
@@ -354,6 +354,7 @@ struct event {
 			const char *wchan, *syscall, *file;    /* "" unknown */
 			const char *mount;   /* "/data (nfs4 filer:/export, 0:52)", of that file; "" unknown */
 			bool mmap_lock_held; /* a read that takes the target's mmap_lock timed out */
+			bool asleep;         /* in no D state, but in a call on a file */
 		} blocked;
 		struct {
 			const char *name, *track;

@@ -235,6 +235,16 @@ static __always_inline __u32 sample_state(struct task_struct *p)
 	return state == SCHED_RUNNABLE && p->on_cpu ? SCHED_ON_CPU : state;
 }
 
+/* FUSE's and Lustre's clients sleep, in no D state, until their server answers. */
+static __always_inline __u32 sample_waits_at(struct task_struct *p, __u32 state)
+{
+	struct storage_call call = {};
+
+	if (kernel_has(TASK_REGS) && state == SCHED_SLEEP)
+		storage_wait_begin(p, state, &call);
+	return call.waits_at;
+}
+
 SEC("iter/task")
 int sched_samples(struct bpf_iter__task *ctx)
 {
@@ -249,6 +259,7 @@ int sched_samples(struct bpf_iter__task *ctx)
 	l.wait_ns = p->sched_info.run_delay;
 	l.switches = p->nvcsw + p->nivcsw;
 	l.state = sample_state(p);
+	l.waits_at = sample_waits_at(p, l.state);
 	bpf_seq_write(ctx->meta->seq, &l, sizeof(l));
 	return 0;
 }

@@ -46,7 +46,7 @@ struct seen { /* what was last emitted of a task */
 	uint64_t quota_emitted_ns;
 	struct cpu_quota quota;                         /* as read */
 	uint64_t quota_dir_hash, throttled_ns, periods; /* as emitted: over cgroups */
-	uint64_t blocked_begin_ns;                      /* a D wait was reported; 0 none */
+	uint64_t blocked_begin_ns;                      /* a D wait, or one for storage, was reported; 0 none */
 	bool in_scan;
 	struct sched_sampled sampled; /* tier watch */
 	UT_hash_handle hh;
@@ -266,6 +266,7 @@ static int blocked_emit(struct tracer_handle *h, uint32_t tid, const struct sche
 	tracer_user_stack(h, e->tgid, (const uint64_t *)e->frames, e->n_frames, user_stack, sizeof(user_stack));
 	u.r.begin_ns = e->since_ns;
 	u.r.mmap_lock_held = ev->mmap_lock_held;
+	u.r.asleep = e->state == SCHED_SLEEP;
 	text_append(&u.r, sizeof(u) - 8, &u.r.len[0], &at, ev->kernel_stack);
 	text_append(&u.r, sizeof(u) - 8, &u.r.len[1], &at, user_stack);
 	text_append(&u.r, sizeof(u) - 8, &u.r.len[2], &at, ev->wchan);
@@ -322,10 +323,15 @@ static uint64_t quota_every_ns(const struct tracer_handle *h)
 	return tracer_tier(h) == TIER_WATCH ? QUOTA_WATCH_EVERY_NS : QUOTA_EVERY_NS;
 }
 
+static bool is_blocked(const struct sched_entry *e)
+{
+	return e->state == SCHED_DISK || (e->state == SCHED_SLEEP && e->call.waits_at);
+}
+
 static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, const struct sched_entry *e,
 		     uint64_t now)
 {
-	bool same_wait = s->blocked_begin_ns && e->state == SCHED_DISK && e->since_ns == s->blocked_begin_ns;
+	bool same_wait = s->blocked_begin_ns && is_blocked(e) && e->since_ns == s->blocked_begin_ns;
 	bool has_time = s->tid == e->tgid && clock_monotonic_ns() < scan->files_until_ns;
 	int err = 0;
 
@@ -342,7 +348,7 @@ static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct se
 	}
 	if (!err && has_time && now - s->quota_emitted_ns >= quota_every_ns(h))
 		err = quota_scan(h, scan, s, e->tgid, now);
-	if (!err && !same_wait && e->state == SCHED_DISK && now >= e->since_ns + tracer_dstate_limit_ns(h))
+	if (!err && !same_wait && is_blocked(e) && now >= e->since_ns + tracer_dstate_limit_ns(h))
 		err = blocked_sample(h, scan, s, e, now);
 	return err;
 }

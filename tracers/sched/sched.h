@@ -70,7 +70,7 @@ struct sched_sample { /* one thread, at one moment; tier watch reads these inste
 	__u64 run_ns, wait_ns; /* on a CPU, waiting for one, since it began */
 	__u64 switches;        /* from a CPU, of either kind */
 	__u32 state;           /* enum sched_state */
-	__u32 reserved;
+	__u32 waits_at;        /* asleep in a call on a file, STORAGE_AT(); 0 it is not */
 };
 _Static_assert(sizeof(struct sched_sample) == 40, "sched_sample");
 
@@ -118,7 +118,7 @@ struct sched_blocked { /* text: kernel stack, user stack, wchan, system call, fi
 	__u16 len[5];
 	__u16 mmap_lock_held;
 	__u16 mount_len; /* 0: not in old recordings */
-	__u16 reserved;
+	__u16 asleep;    /* in no D state, but in a call on a file: FUSE's and Lustre's clients; 0 in old ones */
 	char text[];
 };
 _Static_assert(sizeof(struct sched_blocked) == 48, "sched_blocked");

@@ -37,6 +37,7 @@ static int decode_blocked(const struct wire_hdr *rec, struct intern *strings, st
 	e->kind = EV_BLOCKED;
 	e->blocked.begin_ns = r->begin_ns;
 	e->blocked.mmap_lock_held = r->mmap_lock_held;
+	e->blocked.asleep = r->asleep;
 	e->blocked.mount = "";
 	for (int i = 0; i < 5; i++)
 		mount_at += r->len[i];

@@ -35,5 +35,6 @@ void sched_sample_take(struct sched_sampled *k, const struct sched_sample *l, ui
 		.sleep_ns = k->sleep_ns,
 		.disk_ns = k->disk_ns,
 		.stopped_ns = k->stopped_ns,
+		.call.waits_at = l->waits_at,
 	};
 }

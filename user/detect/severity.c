@@ -87,6 +87,9 @@ static enum severity severity_of(const struct finding *f, uint64_t now_ns)
 	switch (f->kind) {
 	case FINDING_HANG: return hang_severity(f, now_ns);
 	case FINDING_D_STATE: return blocked_severity(f, now_ns);
+	case FINDING_IO_STALL: /* of D states alone it has theirs */
+		return finding_evidence(f, EVIDENCE_CRITICAL_AFTER_S) ? blocked_severity(f, now_ns)
+								      : finding_kind_severity(f->kind);
 	case FINDING_XID: return xid_severity(f);
 	case FINDING_GPU_HEALTH: return gpu_severity(f);
 	case FINDING_LINK: return link_severity(f);

@@ -44,7 +44,7 @@ struct task { /* one thread of a rank or of a rank's child */
 	uint64_t prev_run_ns, prev_seen_ns, prev_wait_ns; /* the scan before: shares of time = differences */
 	uint64_t preempted, prev_preempted;
 	const char *preempted_by; /* "" unknown */
-	bool blocked;             /* in D state past the limit, evidence below */
+	bool blocked, stalled;    /* past the limit, evidence below: in D state; asleep in a call on a file */
 	uint64_t blocked_since_ns;
 	const char *kernel_stack, *user_stack, *wchan, *syscall, *file, *mount;
 	bool mmap_lock_held;

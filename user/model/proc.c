@@ -424,6 +424,8 @@ static void task_note(struct task *t, const struct event *e)
 		t->preempted_by = e->task.preempted_by;
 	if (t->blocked && (t->state != TASK_DISK || t->since_ns > t->blocked_since_ns))
 		t->blocked = false; /* the record of its end was lost */
+	if (t->stalled && (t->state != TASK_SLEEP || t->since_ns > t->blocked_since_ns))
+		t->stalled = false;
 }
 
 static int throttle_note(struct model *m, const struct event *e)
@@ -444,9 +446,10 @@ static int throttle_note(struct model *m, const struct event *e)
 
 static void task_blocked(struct task *t, const struct event *e)
 {
-	t->blocked = true;
-	t->at_ns = 0;
-	t->state = TASK_DISK;
+	t->blocked = !e->blocked.asleep;
+	t->stalled = e->blocked.asleep;
+	t->at_ns = t->stalled ? e->ts_ns : 0;
+	t->state = t->stalled ? TASK_SLEEP : TASK_DISK;
 	t->since_ns = t->blocked_since_ns = e->blocked.begin_ns;
 	t->kernel_stack = e->blocked.kernel_stack ? e->blocked.kernel_stack : "";
 	t->user_stack = e->blocked.user_stack ? e->blocked.user_stack : "";
@@ -459,7 +462,7 @@ static void task_blocked(struct task *t, const struct event *e)
 
 static void task_at(struct task *t, const struct event *e)
 {
-	if (t->blocked) /* reported with its evidence */
+	if (t->blocked || t->stalled) /* reported with its evidence */
 		return;
 	t->at_ns = e->ts_ns;
 	t->wchan = e->task_at.wchan;
@@ -533,8 +536,8 @@ static void blocked_end(struct model *m, const struct event *e)
 		if (p->node->number != e->node || (e->tgid && p->tgid != e->tgid))
 			continue;
 		t = task_find(proc_own(p), e->tid);
-		if (t && t->t.blocked && e->blocked.begin_ns >= t->t.blocked_since_ns) {
-			t->t.blocked = false;
+		if (t && (t->t.blocked || t->t.stalled) && e->blocked.begin_ns >= t->t.blocked_since_ns) {
+			t->t.blocked = t->t.stalled = false;
 			t->t.state = TASK_UNKNOWN;
 			t->t.since_ns = e->ts_ns;
 		}

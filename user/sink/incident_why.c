@@ -76,6 +76,7 @@ static void wait_add(struct why *w)
 	const char *waits_for = finding_text(w->f, EVIDENCE_WAITS_FOR);
 
 	line_text(w, "", waits_for);
+	line_text(w, "mount: ", waits_for ? finding_text(w->f, EVIDENCE_MOUNT) : NULL);
 	line_text(w, "in the kernel: ", waits_for ? NULL : finding_text(w->f, EVIDENCE_KERNEL_WAIT));
 	line_text(w, "its stack was not read: ", finding_text(w->f, EVIDENCE_STACK_UNREAD));
 }
@@ -123,7 +124,8 @@ static void death_add(struct why *w)
 static void kernel_add(struct why *w)
 {
 	const char *wchan = finding_text(w->f, EVIDENCE_WCHAN), *thread = finding_text(w->f, EVIDENCE_THREAD);
-	bool in = w->f->kind == FINDING_HANG && (has(w, EVIDENCE_SYSCALL) || has(w, EVIDENCE_FILE));
+	bool in = (w->f->kind == FINDING_HANG || w->f->kind == FINDING_IO_STALL) &&
+		  (has(w, EVIDENCE_SYSCALL) || has(w, EVIDENCE_FILE));
 
 	if (w->f->cause != CAUSE_D_STATE && w->f->kind != FINDING_D_STATE)
 		return;

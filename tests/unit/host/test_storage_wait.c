@@ -230,6 +230,33 @@ static void what_follows_from_it(void **state)
 }
 
 /* Two ranks in a driver's call are no stall of storage. */
+/* FUSE's and Lustre's clients are in no D state: no finding of one rank, and of several as grave as what may be slow.
+ */
+static void ranks_that_sleep_in_a_call(void **state)
+{
+	const struct finding *stall;
+
+	(void)state;
+	for (int again = 0; again < 2; again++) {
+		for (int r = 0; r < 2; r++) {
+			blocked(r, "pwrite64", "request_wait_answer", "/s3/step-100.pt", "/s3 (fuse.s3fs s3fs, 0:60)");
+			mains[r].blocked = false;
+			mains[r].stalled = true;
+			later(1);
+			assert_int_equal(list.n, r);
+		}
+		assert_true(number_named(first_of(FINDING_IO_STALL), "n_blocked", 0) == 2);
+		later(28); /* the first sleeps for 30 s; the second time they did so for 32 s before */
+		stall = first_of(FINDING_IO_STALL);
+		assert_int_equal(stall->severity, again ? SEVERITY_WARNING : SEVERITY_CRITICAL);
+		assert_true(number_named(stall, "critical_after_s", 0) == (again ? 96 : 30));
+		later(1);
+		mains[0].stalled = mains[1].stalled = false;
+		later(1);
+		assert_int_equal(list.n, 0);
+	}
+}
+
 static void a_driver_is_no_store(void **state)
 {
 	(void)state;
@@ -254,6 +281,7 @@ int main(void)
 		TEST(one_that_died_teaches_nothing),
 		TEST(what_is_no_slow_store),
 		TEST(what_follows_from_it),
+		TEST(ranks_that_sleep_in_a_call),
 		TEST(a_driver_is_no_store),
 	};
 

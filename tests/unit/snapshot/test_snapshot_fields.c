@@ -182,6 +182,7 @@ static void a_thread(void **state)
 		t->state = TASK_DISK;
 		t->blocked = i & 1;
 		t->mmap_lock_held = i & 2;
+		t->stalled = i == 2;
 		t->name = "main";
 		t->preempted_by = "stress";
 		t->kernel_stack = "k";
@@ -201,7 +202,7 @@ static void a_thread(void **state)
 		model_copy(from, &to);
 		u = model_task(to.m, t->proc->key, t->tid);
 		assert_same(t, u, of_task, N(of_task));
-		if (u->blocked != t->blocked || u->mmap_lock_held != t->mmap_lock_held ||
+		if (u->blocked != t->blocked || u->stalled != t->stalled || u->mmap_lock_held != t->mmap_lock_held ||
 		    u->stack.sampled != t->stack.sampled)
 			fail_msg("%s", flags[i]);
 		assert_int_equal(u->state, TASK_DISK);

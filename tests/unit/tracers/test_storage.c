@@ -169,6 +169,57 @@ static void a_wait_of_a_task(void **state)
 	assert_int_equal(decode_record(&w.off.hdr, strings, &e), -EINVAL);
 }
 
+static void task_is(uint64_t since_ms, enum task_state state)
+{
+	struct event e = { .kind = EV_TASK,
+			   .tgid = job_pid(0),
+			   .tid = job_pid(0),
+			   .ts_ns = (since_ms + 1000) * MS,
+			   .task = { .state = state, .since_ns = since_ms * MS } };
+
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+/* A server does not answer a client that sleeps in no D state: until the task is seen elsewhere, or its end is said. */
+static void a_task_that_sleeps_in_a_call(void **state)
+{
+	struct {
+		struct sched_blocked r;
+		char text[24];
+	} w = { .r = { .hdr = { sizeof(w), WIRE_SCHED, SCHED_BLOCKED, job_pid(0), job_pid(0), 0, 900 * MS },
+		       .begin_ns = 400 * MS,
+		       .len = { 1, 1, 1, 5, 5 },
+		       .asleep = 1,
+		       .mount_len = 3 } };
+	struct event e = { 0 }, over = { 0 };
+	const struct task *t;
+
+	(void)state;
+	memcpy(w.r.text, "\0\0\0read\0/d/x\0/d", 16);
+	assert_int_equal(decode_record(&w.r.hdr, strings, &e), 1);
+	assert_true(e.kind == EV_BLOCKED && e.blocked.asleep);
+	assert_int_equal(model_apply(m, &e), 0);
+	t = model_task(m, job_pid(0), job_pid(0));
+	assert_true(t->stalled && !t->blocked && t->state == TASK_SLEEP && t->blocked_since_ns == 400 * MS);
+	assert_string_equal(t->syscall, "read");
+	assert_string_equal(t->file, "/d/x");
+	assert_string_equal(t->mount, "/d");
+	task_is(400, TASK_SLEEP);
+	assert_true(t->stalled);
+	task_is(2000, TASK_SLEEP); /* the next wait; the end of that one was lost */
+	assert_false(t->stalled);
+	e.ts_ns = 4000 * MS;
+	assert_int_equal(model_apply(m, &e), 0);
+	assert_true(t->stalled);
+	over = e;
+	over.kind = EV_BLOCKED_END;
+	assert_int_equal(model_apply(m, &over), 0);
+	assert_true(!t->stalled && !t->blocked);
+	e.blocked.asleep = false;
+	assert_int_equal(model_apply(m, &e), 0);
+	assert_true(t->blocked && !t->stalled && t->state == TASK_DISK);
+}
+
 static void what_is_no_record(void **state)
 {
 	struct event e = { 0 };
@@ -200,8 +251,13 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(a_rank_and_its_children), TEST(one_that_begins_anew), TEST(the_mount),
-		TEST(a_wait_of_a_task),        TEST(what_is_no_record),    TEST(calls_about_files),
+		TEST(a_rank_and_its_children),
+		TEST(one_that_begins_anew),
+		TEST(the_mount),
+		TEST(a_wait_of_a_task),
+		TEST(what_is_no_record),
+		TEST(calls_about_files),
+		TEST(a_task_that_sleeps_in_a_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -209,6 +209,7 @@ uint64_t standing_key(const struct finding_list *found, uint64_t blocked, uint64
 {
 	const struct finding *f = blocked ? finding_list_of(found, FINDING_D_STATE, blocked) : NULL;
 
+	f = f ? f : finding_list_of(found, FINDING_IO_STALL, proc);
 	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : gpu_stop_key(found, proc);
 }
 

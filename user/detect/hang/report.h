@@ -17,7 +17,8 @@ void guesses_report(const struct model *m, struct finding_list *found, size_t fi
  * is one finding. The kind comes first. `what`: SEQ_*, or a number past these for one side of one pair's transfers. */
 void pending_identify(struct finding *f, const struct proc *p, const struct comm *c, uint64_t what, uint64_t seq);
 /* What keeps a rank from going on: the D state of process `blocked` (0: none is blocked), as far as that is a finding,
- * else what its GPU reports. The key of that finding; 0 none. A stop is named by detect/host/stopped.c. */
+ * else storage that it and others wait for, else what its GPU reports. The key of that finding; 0 none. A stop is
+ * named by detect/host/stopped.c. */
 uint64_t standing_key(const struct finding_list *found, uint64_t blocked, uint64_t proc);
 /* Evidence of who waits, where that is known by counters: all members that are seen. */
 void comm_waiting_note(struct finding *f, struct finding_list *found, const struct comm *c);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * io_stall.c - storage that does not answer: tasks of several ranks of a job are blocked on one mount. It is the cause
- * of what d_state says of each of them; of one rank alone d_state names the mount.
+ * of what d_state says of each of them; of one rank alone d_state names the mount. FUSE's and Lustre's clients sleep in
+ * no D state: their waits are said here alone, and are as grave as slow storage is.
  */
 #include "detect/host/io_stall.h"
 
@@ -17,6 +18,7 @@ struct stall {
 	struct keyed keyed;       /* set_of(), 0 */
 	const struct task *first; /* the one that is blocked for longest */
 	uint64_t n_tasks, n_ranks;
+	uint64_t critical_ns; /* of tasks that sleep the least: how long it has to last; 0 none does */
 };
 
 struct stalled_rank {
@@ -24,8 +26,9 @@ struct stalled_rank {
 	bool counted;
 };
 
-struct io_stall { /* of this tick */
-	struct keyed_table stalls, ranks;
+struct io_stall {
+	struct keyed_table stalls, ranks; /* of this tick */
+	struct storage_waits asleep;
 };
 
 /* "/data (nfs4 filer:/export, 0:52)": from the bracket on; NULL it is not so. */
@@ -84,7 +87,17 @@ uint64_t io_stall_of(const struct finding_list *found, const struct task *t)
 	return 0;
 }
 
-static int task_count(struct io_stall *s, const struct task *t)
+static int asleep_count(struct io_stall *s, const struct model *m, const struct task *t, struct stall *stall)
+{
+	uint64_t critical_ns;
+	int err = storage_wait_critical(&s->asleep, m, t, &critical_ns);
+
+	if (!err && (!stall->critical_ns || critical_ns < stall->critical_ns))
+		stall->critical_ns = critical_ns;
+	return err;
+}
+
+static int task_count(struct io_stall *s, const struct model *m, const struct task *t)
 {
 	uint64_t set = set_of(t);
 	struct stalled_rank *r;
@@ -101,7 +114,7 @@ static int task_count(struct io_stall *s, const struct task *t)
 	r->counted = true;
 	if (!stall->first || t->blocked_since_ns < stall->first->blocked_since_ns)
 		stall->first = t;
-	return 0;
+	return t->stalled ? asleep_count(s, m, t, stall) : 0;
 }
 
 static void evidence_add(struct finding *f, const struct model *m, const struct stall *s)
@@ -114,6 +127,8 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	finding_note_text(f, EVIDENCE_WCHAN, t->wchan);
 	finding_note_text(f, EVIDENCE_KERNEL_STACK, t->kernel_stack);
 	finding_note(f, EVIDENCE_N_BLOCKED, s->n_tasks);
+	if (s->critical_ns)
+		finding_note(f, EVIDENCE_CRITICAL_AFTER_S, (double)s->critical_ns / 1e9);
 	finding_note(f, EVIDENCE_BLOCKED_S, (double)(m->now_ns - t->blocked_since_ns) * 1e-9);
 }
 
@@ -156,8 +171,9 @@ static int io_stall_tick(void *state, const struct model *m, struct finding_list
 	keyed_free(&s->ranks);
 	for (const struct proc *p = m->procs; p && !err; p = p->next)
 		for (const struct task *t = p->dead ? NULL : p->tasks; t && !err; t = t->next)
-			if (t->blocked)
-				err = task_count(s, t);
+			if (t->blocked || t->stalled)
+				err = task_count(s, m, t);
+	err = err ? err : storage_waits_learn(&s->asleep, m);
 	for (stall = s->stalls.all; stall && !err; stall = stall->keyed.next)
 		err = stall_report(s, stall, m, found);
 	return err;
@@ -169,6 +185,7 @@ static void io_stall_release(void *state)
 
 	keyed_free(&s->stalls);
 	keyed_free(&s->ranks);
+	storage_waits_free(&s->asleep);
 }
 
 const struct detector detector_io_stall = {

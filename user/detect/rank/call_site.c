@@ -174,6 +174,8 @@ static void waits_note(struct finding *f, struct finding_list *found, const stru
 		finding_note_text(f, EVIDENCE_WAITS_FOR_PEER, w->what);
 	else if (w->kind == WAITS_FILE || w->kind == WAITS_PIPE || w->kind == WAITS_LOCK)
 		finding_note_text(f, EVIDENCE_WAITS_FOR_FILE, w->what);
+	if (w->kind == WAITS_FILE && t->stalled)
+		finding_note_text(f, EVIDENCE_MOUNT, t->mount);
 	if (w->pid)
 		finding_note(f, EVIDENCE_WAITS_FOR_PID, w->pid);
 	if (w->thread)

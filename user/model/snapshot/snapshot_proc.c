@@ -161,6 +161,7 @@ static void task_emit(struct snapshot_writer *r, const struct task *t)
 		.group_begin_ns = ((const struct task_own *)t)->group_begin_ns,
 		.state = t->state,
 		.blocked = t->blocked,
+		.stalled = t->stalled,
 		.mmap_lock_held = t->mmap_lock_held,
 	};
 
@@ -341,6 +342,7 @@ int take_task(struct model *m, const struct event *e)
 		.preempted = b->preempted,
 		.prev_preempted = b->prev_preempted,
 		.blocked = b->blocked,
+		.stalled = b->stalled,
 		.blocked_since_ns = b->blocked_since_ns,
 		.mmap_lock_held = b->mmap_lock_held,
 		.at_ns = b->at_ns,

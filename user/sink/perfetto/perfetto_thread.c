@@ -250,7 +250,7 @@ static void blocked_began(struct perfetto_sink *p, struct thread *t, const struc
 				      e->blocked.user_stack };
 	const char *what = e->blocked.syscall && *e->blocked.syscall ? e->blocked.syscall : "blocked";
 
-	if (t->blocked_begin_ns == e->blocked.begin_ns)
+	if (e->blocked.asleep || t->blocked_begin_ns == e->blocked.begin_ns)
 		return;
 	blocked_ended(p, t, e->blocked.begin_ns);
 	t->blocked_begin_ns = e->blocked.begin_ns;
