@@ -14,7 +14,7 @@ import sys
 CONTRACTS = ["schemas", "user", "user/base", "tracers"]
 INSPECT = ["user/inspect/*"]
 WIRE = ["tracers/*/wire"]  # of a tracer its own: check.sh's tracers_apart
-DETECT = ["user", "user/base", "user/model", "user/detect"]
+DETECT = ["user", "user/base", "user/model", "user/model/storage", "user/detect"]
 ALLOWED = {
     "schemas": [],
     "bpf": ["schemas"],
@@ -46,18 +46,19 @@ ALLOWED = {
     "user/detect/host": DETECT + ["user/detect/rank", "user/detect/transfer", "user/detect/hang",
                                   "user/detect/straggler"],
     "user/sink": ["schemas", "user", "user/base", "user/model"],
-    "user/sink/lines": ["schemas", "user", "user/base", "user/model", "user/sink"],
-    "user/sink/perfetto": ["schemas", "user", "user/base", "user/model", "user/sink"],
+    "user/sink/lines": ["schemas", "user", "user/base", "user/model", "user/model/storage", "user/sink"],
+    "user/sink/perfetto": ["schemas", "user", "user/base", "user/model", "user/model/storage", "user/sink"],
     "user/base/html": ["user/base"],
-    "user/sink/report": ["schemas", "user", "user/base", "user/base/html", "user/model", "user/sink"],
+    "user/sink/report": ["schemas", "user", "user/base", "user/base/html", "user/model", "user/model/storage",
+                         "user/sink"],
     "user/recording": ["schemas", "user/base"],
     "user/pipeline": CONTRACTS + ["tracers/*", "user/model", "user/model/*", "user/detect", "user/sink",
                                   "user/recording"],
     "user/flight": ["schemas", "user", "user/base", "user/model", "user/model/*", "user/pipeline", "user/recording",
                     "user/sink",
                     "tracers/process"],
-    "user/metrics": ["schemas", "user", "user/base", "user/job", "user/model", "user/detect", "user/detect/gpu",
-                     "user/sink", "user/pipeline", "user/metrics/web"],
+    "user/metrics": ["schemas", "user", "user/base", "user/job", "user/model", "user/model/storage", "user/detect",
+                     "user/detect/gpu", "user/sink", "user/pipeline", "user/metrics/web"],
     "user/metrics/web": ["user/base"],
     "user/bus": ["user", "user/base"],
     "user/cluster": ["schemas", "user", "user/base", "user/bus", "user/model", "user/detect", "user/detect/*",

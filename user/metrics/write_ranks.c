@@ -3,6 +3,7 @@
  * write_ranks.c - jobs and ranks: steps, operations, waits, the main thread, CPU quota, files.
  */
 #include "metrics/write.h"
+#include "model/storage/storage.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * phases.h - the phases of a rank's step, from the marks that PyTorch passes, and how long it is blocked in storage.
- * Part of model.h.
+ * phases.h - the phases of a rank's step, from the marks that PyTorch passes. Part of model.h.
  */
 #ifndef RANKTRACE_MODEL_PHASES_H
 #define RANKTRACE_MODEL_PHASES_H
@@ -99,22 +98,5 @@ static inline const char *step_phase_name(int phase)
 
 /* The phase that the process is in now, enum step_phase or PHASE_OTHER; -1: not known, or its steps have none. */
 int proc_phase(const struct proc *p);
-
-/* --- storage --- */
-
-struct storage { /* how long calls of one kind on one file system were blocked */
-	struct storage_sum sum;
-	const char *mount, *file; /* as event.h has them */
-	struct storage *next;
-};
-
-/* The mount of a file system that the process, or its rank, was blocked on (STORAGE_AT()), as "/data (nfs4
- * filer:/export, 0:52)"; "" not known. Act: "read". */
-const char *storage_mount(const struct proc *p, uint32_t at);
-const char *storage_act_name(uint32_t at);
-struct mount_parts {
-	char point[256], type[32], source[128]; /* "" not known */
-};
-void mount_split(const char *mount, struct mount_parts *ret); /* of such a text */
 
 #endif

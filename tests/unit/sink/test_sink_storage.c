@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "model/storage/storage.h"
 #include "sink/sink.h"
 
 static void lines(void **state)

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #include "pipeline/decode.h"
+#include "model/storage/storage.h"
 #include "tests/unit/job/job_script.h"
 #include "tracers/sched/sched.h"
 #include "tracers/sched/storage.h"

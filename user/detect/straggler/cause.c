@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/sorted.h"
+#include "model/storage/storage.h"
 #define MADS 5.0
 #define GAP_PART_NOTED 0.01 /* of the blame: worth a line of evidence */
 #define GAP_PART_CAUSE 0.3  /* of the blame: the cause */

@@ -5,6 +5,7 @@
 #include "detect/straggler/phase_cost.h"
 
 #include "base/sorted.h"
+#include "model/storage/storage.h"
 
 #define PEERS_MAX 64
 #define BUSY 0.5        /* of the time: a data worker that works */

@@ -12,6 +12,7 @@
 
 #include "base/larger.h"
 #include "detect/phrase.h"
+#include "model/storage/storage.h"
 
 #define RANKS_MOST 64 /* of a job that are compared */
 #define RANKS_SHOWN 16

@@ -3,6 +3,8 @@
  * storage.c - how long processes are blocked on file systems: of each what it reports itself, and of a rank the sum of
  * its own process and its children, of those that ended too.
  */
+#include "model/storage/storage.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

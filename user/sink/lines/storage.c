@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "sink/line_sink.h"
+#include "model/storage/storage.h"
 
 static int storage_open(const char *path, struct sink **ret_sink)
 {

@@ -4,6 +4,7 @@
  * beside it, what would not nest with those: the scheduler's view, and D state with its evidence.
  */
 #include "sink/perfetto/perfetto.h"
+#include "model/storage/storage.h"
 
 #include <errno.h>
 #include <stdlib.h>

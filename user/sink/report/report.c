@@ -119,6 +119,7 @@ static cJSON *report_data(struct report *r, const struct model *m)
 	}
 	cJSON_AddItemToObject(o, "comms", report_comms(r, m));
 	cJSON_AddItemToObject(o, "ranks", report_ranks(r, m));
+	cJSON_AddItemToObject(o, "storage", report_storage(m));
 	cJSON_AddItemToObject(o, "machines", report_machines(m));
 	cJSON_AddItemToObject(o, "libs", report_libs(r));
 	cJSON_AddItemToObject(o, "notes", report_notes(r));

@@ -90,6 +90,9 @@ struct cJSON *report_ranks(const struct report *r, const struct model *m);
 struct cJSON *report_machines(const struct model *m);
 struct cJSON *report_libs(const struct report *r);
 
+/* storage.c: where ranks were blocked longest, the longest first */
+struct cJSON *report_storage(const struct model *m);
+
 /* unseen.c */
 void report_note(struct report *r, const struct event *e, const struct model *m);
 struct cJSON *report_unseen(const struct report *r, const struct model *m);

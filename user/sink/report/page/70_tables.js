@@ -89,6 +89,18 @@ function gpuRow(host, g) {
     bad: g.answer && g.answer !== "answers" };
 }
 
+function storage() {
+  const rows = data.storage;
+  if (!rows.length) return null;
+  const columns = [["rank", "Rank", { num: 1, show: (v, r) => (v === undefined ? `pid ${r.pid}` : v) }],
+    ["mount", "Mount", { long: 1, show: (v) => v || "not known" }], some(rows, "type") && ["type", "Type"],
+    some(rows, "source") && ["source", "Served by", { long: 1 }], ["call", "Calls of kind"],
+    ["calls", "Blocked", { num: 1, show: thousands }], ["blocked_s", "In all", { num: 1, show: seconds }],
+    ["longest_s", "Longest", { num: 1, show: seconds }], ["file", "Its file", { long: 1 }]].filter(Boolean);
+  return section("storage", "Storage", "How long ranks and their children were blocked in calls on files, the " +
+    "longest first.", table("storage-t", columns, rows, "blocked_s", "Filter storage"));
+}
+
 function machines() {
   const gpus = data.machines.flatMap((m) => m.gpus.map((g) => gpuRow(m.host, g)));
   const ports = data.machines.flatMap((m) => m.ports.map((p) => ({ host: m.host, ...p, bad: p.state === "gone" })));

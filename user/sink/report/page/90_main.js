@@ -2,8 +2,8 @@
 
 function main() {
   headOf();
-  const parts = [verdict(), findings(), graphs(), heat(), stacks(), nextSteps(), comms(), ranks(), machines(), unseen()]
-    .filter(Boolean);
+  const parts = [verdict(), findings(), graphs(), heat(), stacks(), nextSteps(), comms(), ranks(), storage(), machines(),
+    unseen()].filter(Boolean);
   const links = parts.filter((p) => p.id).map((p) => el("a", { href: "#" + p.id }, p.querySelector("h2").textContent));
   document.querySelector("main").append(el("nav", { "aria-label": "Sections" }, links), ...parts);
   document.querySelector("footer").append(el("p", {}, "Made by ranktrace report. This page loads nothing from " +
