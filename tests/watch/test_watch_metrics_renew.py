@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--metrics-config while it is served: clients that have to show a certificate, each client_auth_type; a new
-certificate, key, client_ca_file and user are taken without a restart, a wrong one changes nothing and is said once; the
-page compressed. Needs openssl and curl."""
+"""--metrics-config while it is served: clients that have to show a certificate, each client_auth_type; one that is
+refused gets an alert of TLS that says why; a new certificate, key, client_ca_file and user are taken without a restart,
+a wrong one changes nothing and is said once; the page compressed. Needs openssl and curl."""
 import gzip
 import os
+import re
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -41,7 +44,8 @@ def signed(folder, ca, name, usage="clientAuth", days="2"):
 
 def is_served(url, *args):
     code, status, text = curl(url, *args)
-    job.check((code, status) == (0, 200) and "ranktrace_tier_info{" in text or (code and not text),
+    job.check((code, status) == (0, 200) and re.search(r"^ranktrace_(tier|hub)_info\{", text, re.M) or
+              (code and not text),
               f"{args}: {code} {status} {text[:200]}")
     return not code
 
@@ -79,6 +83,34 @@ def kinds(s, folder, config, ca, clients):
         job.check(got == served, f"{words}: served are {got}, not {served}: {s.stderr()}")
     print(f"  {asked + 1} kinds of client_auth_type, each by {len(clients)} clients")
     return asked
+
+
+def told(url, folder, version, args):
+    """What a client with such a certificate gets to know: the alert, by OpenSSL's name for it."""
+    host, _, port = url.split("/")[2].rpartition(":")
+    context = ssl.create_default_context(cafile=f"{folder}/cert.pem")
+    context.minimum_version = context.maximum_version = version
+    if args:
+        context.load_cert_chain(args[1], args[3])
+    try:
+        with socket.create_connection((host, int(port)), timeout=20) as plain, \
+                context.wrap_socket(plain, server_hostname=host) as tls:
+            return f"nothing, but {tls.recv(1)}"  # by TLS 1.3 a client may have sent its own before it is refused
+    except ssl.SSLError as e:
+        return e.reason
+
+
+ALERTS = {"none": ("HANDSHAKE_FAILURE", "CERTIFICATE_REQUIRED"),  # by TLS 1.2, which has none for it, and by 1.3
+          "stranger": ("UNKNOWN_CA",) * 2, "expired": ("CERTIFICATE_EXPIRED",) * 2,
+          "server": ("UNSUPPORTED_CERTIFICATE",) * 2}
+
+
+def alerts(url, folder, clients):
+    for name, wanted in ALERTS.items():
+        for version, alert in zip((ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3), wanted):
+            got = told(url, folder, version, clients[name])
+            job.check((got or "").endswith(f"_ALERT_{alert}"), f"{name}, {version.name}: {got}, not {alert}")
+    print("  who is refused gets an alert that says why, by TLS 1.2 and 1.3")
 
 
 def renewals(s, folder, config, asked):
@@ -139,6 +171,7 @@ def main():
     config = written(folder, "web.yml", TLS + KNOWN)
     s = Watch(folder, "127.0.0.1:0", config)
     wait_page(s.url, *ca, *clients["ours"])
+    alerts(s.url, folder, clients)
     args = renewals(s, folder, config, kinds(s, folder, config, ca, clients))
     compressed(s.url, args)
     s.kill()

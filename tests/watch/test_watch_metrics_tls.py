@@ -43,10 +43,12 @@ def words(address, config):
     return [job.RANKTRACE, "watch", "--flight=no", "--phases=no", "--metrics", address, "--metrics-config", config]
 
 
-class Watch:
-    def __init__(self, folder, address, config):
+class Server:
+    """A command that serves metrics."""
+
+    def __init__(self, folder, argv):
         self.errors = open(f"{folder}/stderr", "w+")
-        self.process = subprocess.Popen(words(address, config), stderr=self.errors, stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(argv, stderr=self.errors, stdout=subprocess.DEVNULL)
         job.jobs.append(self)
         self.url = self.wait(r"metrics at (https?://\S+)")[1].replace("0.0.0.0", "127.0.0.1")
 
@@ -67,6 +69,11 @@ class Watch:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+
+class Watch(Server):
+    def __init__(self, folder, address, config):
+        super().__init__(folder, words(address, config))
 
 
 def curl(url, *args):

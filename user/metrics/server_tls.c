@@ -22,7 +22,9 @@
 	X(verify_peers, gnutls_certificate_verify_peers) \
 	X(peers, gnutls_certificate_get_peers) \
 	X(use, gnutls_credentials_set) \
-	X(request, gnutls_certificate_server_set_request)
+	X(request, gnutls_certificate_server_set_request) \
+	X(version, gnutls_protocol_get_version) \
+	X(alert, gnutls_alert_send)
 
 struct tls_identity {
 	gnutls_certificate_credentials_t with;
@@ -48,16 +50,46 @@ bool tls_open(void)
 	return all;
 }
 
-/* --- certificates of clients: other than 0 ends the handshake --- */
+/* --- certificates of clients: other than 0 ends the handshake. libmicrohttpd sends no alert then; without one a client
+ * sees a closed connection and no reason --- */
 
-/* That it has the key to it, the handshake itself proves; here: signed by whom we know, of today, for a client. */
+static int refuse(gnutls_session_t session, gnutls_alert_description_t why)
+{
+	tls.alert(session, GNUTLS_AL_FATAL, why);
+	return GNUTLS_E_CERTIFICATE_ERROR;
+}
+
+/* The reason for a certificate that `status` is wrong with. */
+static gnutls_alert_description_t alert_of(unsigned int status)
+{
+	if (status & (GNUTLS_CERT_EXPIRED | GNUTLS_CERT_NOT_ACTIVATED))
+		return GNUTLS_A_CERTIFICATE_EXPIRED;
+	if (status & (GNUTLS_CERT_SIGNER_NOT_FOUND | GNUTLS_CERT_SIGNER_NOT_CA))
+		return GNUTLS_A_UNKNOWN_CA;
+	return status & GNUTLS_CERT_PURPOSE_MISMATCH ? GNUTLS_A_UNSUPPORTED_CERTIFICATE : GNUTLS_A_BAD_CERTIFICATE;
+}
+
+/* One is shown; that the client has the key to it, the handshake itself proves. TLS 1.2 has no alert of its own. */
+static int any_verify(gnutls_session_t session)
+{
+	unsigned int n = 0;
+
+	if (tls.peers(session, &n) && n)
+		return 0;
+	return refuse(session, tls.version(session) >= GNUTLS_TLS1_3 ? GNUTLS_A_CERTIFICATE_REQUIRED
+								     : GNUTLS_A_HANDSHAKE_FAILURE);
+}
+
+/* It is signed by whom we know, of today, for a client. */
 static int known_verify(gnutls_session_t session)
 {
 	gnutls_typed_vdata_st purpose = { .type = GNUTLS_DT_KEY_PURPOSE_OID,
 					  .data = (unsigned char *)GNUTLS_KP_TLS_WWW_CLIENT };
-	unsigned int wrong = ~0u;
+	unsigned int wrong = 0;
 
-	return tls.verify_peers(session, &purpose, 1, &wrong) || wrong ? GNUTLS_E_CERTIFICATE_ERROR : 0;
+	if (any_verify(session))
+		return GNUTLS_E_CERTIFICATE_ERROR;
+	return tls.verify_peers(session, &purpose, 1, &wrong) || wrong ? refuse(session, alert_of(wrong)) : 0;
 }
 
 static int given_verify(gnutls_session_t session)
@@ -67,17 +99,11 @@ static int given_verify(gnutls_session_t session)
 	return tls.peers(session, &n) && n ? known_verify(session) : 0;
 }
 
-static gnutls_certificate_request_t request_of(enum web_clients clients)
-{
-	switch (clients) {
-	case WEB_CLIENTS_ANY: return GNUTLS_CERT_IGNORE;
-	case WEB_CLIENTS_ASKED:
-	case WEB_CLIENTS_IF_GIVEN: return GNUTLS_CERT_REQUEST;
-	case WEB_CLIENTS_WITH_ANY:
-	case WEB_CLIENTS_KNOWN: break;
-	}
-	return GNUTLS_CERT_REQUIRE;
-}
+static int (*const verify_of[])(gnutls_session_t) = {
+	[WEB_CLIENTS_WITH_ANY] = any_verify,
+	[WEB_CLIENTS_IF_GIVEN] = given_verify,
+	[WEB_CLIENTS_KNOWN] = known_verify,
+};
 
 /* --- what is in force --- */
 
@@ -92,14 +118,15 @@ static enum server_status identity_fill(struct tls_identity *i, const struct web
 
 	if (tls.key_set(i->with, &cert, &key, GNUTLS_X509_FMT_PEM))
 		return SERVER_BAD_PAIR;
-	i->request = request_of(c->clients);
+	/* GnuTLS's own GNUTLS_CERT_REQUIRE ends a handshake before it asks us: no alert could be sent. */
+	i->request = c->clients == WEB_CLIENTS_ANY ? GNUTLS_CERT_IGNORE : GNUTLS_CERT_REQUEST;
 	if (c->pems[WEB_CLIENT_CA].text) {
 		ca = datum(&c->pems[WEB_CLIENT_CA]);
 		if (tls.trust_set(i->with, &ca, GNUTLS_X509_FMT_PEM) <= 0)
 			return SERVER_BAD_CLIENT_CA;
 	}
-	if (c->clients >= WEB_CLIENTS_IF_GIVEN)
-		tls.verify_set(i->with, c->clients == WEB_CLIENTS_KNOWN ? known_verify : given_verify);
+	if (verify_of[c->clients])
+		tls.verify_set(i->with, verify_of[c->clients]);
 	return SERVER_READY;
 }
 
