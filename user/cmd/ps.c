@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/foreign.h"
@@ -42,9 +41,6 @@ static const struct argp_option ps_options[] = {
 	{ "verbose", 'v', 0, 0, "also child processes, and the libraries that would be probed", HELP_OUTPUT },
 	{ 0 },
 };
-
-#define AWAIT_US 20000
-#define AWAIT_POLLS 60 /* a blocked process is known as such after 0.2 s */
 
 #define ROW "%4s %8u  %-5s  %-15s %8s %8s  %s%s%s%s%s\n"
 #define TITLE "%4s %8s  %-5s  %-15s %8s %8s  %s\n"
@@ -313,18 +309,6 @@ static void row_print_json(const struct ps_rank *row)
 	cJSON_Delete(o);
 }
 
-/* Rescans until no read is awaited any more, or for long enough. 0 or -errno. */
-static int set_scan(struct target_set *set)
-{
-	int err = target_set_scan(set);
-
-	for (int i = 0; !err && i < AWAIT_POLLS && target_set_awaited(set); i++) {
-		usleep(AWAIT_US);
-		err = target_set_rescan(set, NULL, 0);
-	}
-	return err ? err : target_set_name_jobs(set);
-}
-
 int ps_end(size_t n_shown)
 {
 	char denied[1024];
@@ -384,7 +368,7 @@ int cmd_ps(int argc, char **argv)
 		log_error("starting: %s", strerror(-err));
 	else
 		reader_set_timeout(reader, READER_TIMEOUT_MS);
-	if (!err && (err = set_scan(set)))
+	if (!err && ((err = target_set_scan_settled(set)) || (err = target_set_name_jobs(set))))
 		log_error("/proc: %s", strerror(-err));
 	if (!err)
 		code = a.stacks ? ps_stacks_print(reader, set, a.pid, a.json) : list_print(reader, set, a.json);

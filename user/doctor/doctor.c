@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
@@ -21,9 +20,6 @@
 #include "inspect/discover/privilege.h"
 #include "inspect/reader/reader.h"
 #include "session/targets.h"
-
-#define AWAIT_US 20000
-#define AWAIT_POLLS 60
 
 static const struct {
 	const char *name, *rests;
@@ -101,11 +97,7 @@ static struct target_set *host_scan(struct reader **reader)
 		err = target_set_new(*reader, filters, n, &set);
 	if (!err) {
 		reader_set_timeout(*reader, READER_TIMEOUT_MS);
-		err = target_set_scan(set);
-	}
-	for (int i = 0; !err && i < AWAIT_POLLS && target_set_awaited(set); i++) {
-		usleep(AWAIT_US);
-		err = target_set_rescan(set, NULL, 0);
+		err = target_set_scan_settled(set);
 	}
 	if (!err)
 		return set;

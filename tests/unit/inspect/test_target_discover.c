@@ -386,6 +386,32 @@ static const struct target_proc *child_named(struct target_set *s, uint32_t pare
 	return NULL;
 }
 
+static int job_wait(struct reader_job *job)
+{
+	char c;
+
+	return read(job->fds[0], &c, 1) < 0 ? -errno : 0;
+}
+
+/* Another file's parser has taken what a second has for waiting: this one's is not asked. Who looks once waits for it.
+ */
+static void waits_for_parsers(void **state)
+{
+	struct child c = launch(&(struct launch){ "program", "load", "libjpeg.so.8", { NULL }, NULL, NULL });
+	int other[2];
+
+	assert_int_equal(pipe(other), 0);
+	wait_ready(&c);
+	reader_set_timeout(reader, READER_TIMEOUT_MS);
+	assert_int_equal(parser_run(reader, 0, job_wait, NULL, 0, &other[0], 1, 1000, NULL, 0, NULL), -EAGAIN);
+	assert_int_equal(target_set_scan_settled(*state), 0);
+	expect_nccl(*state, c.pid);
+	reader_set_timeout(reader, 0);
+	close(other[0]);
+	close(other[1]);
+	finish(&c);
+}
+
 static void gives_children_to_their_rank(void **state)
 {
 	struct child c = launch(&(struct launch){ "program",
@@ -479,11 +505,17 @@ static void names_stacks_from_the_snapshot(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(finds_a_misleading_name),          TEST(sees_through_mount_namespaces),
-		TEST(finds_deleted_and_replaced_files), TEST(finds_a_late_library),
-		TEST(finds_a_static_program),           TEST(closes_the_files_of_the_dead),
-		TEST(gives_children_to_their_rank),     TEST(goes_past_a_wrapper),
-		TEST(names_stacks_from_the_snapshot),   TEST(a_scan_that_is_cut_goes_on),
+		TEST(finds_a_misleading_name),
+		TEST(sees_through_mount_namespaces),
+		TEST(finds_deleted_and_replaced_files),
+		TEST(finds_a_late_library),
+		TEST(finds_a_static_program),
+		TEST(waits_for_parsers),
+		TEST(closes_the_files_of_the_dead),
+		TEST(gives_children_to_their_rank),
+		TEST(goes_past_a_wrapper),
+		TEST(names_stacks_from_the_snapshot),
+		TEST(a_scan_that_is_cut_goes_on),
 	};
 
 	if (system("cc --version >/dev/null 2>&1") || geteuid()) {

@@ -15,8 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CANDIDATES_MAX 256  /* read between the scans */
-#define KERNEL_SCAN_EVERY 8 /* scans: kernel threads hardly ever turn into something else */
+#define CANDIDATES_MAX 256 /* read between the scans */
+#define SETTLE_POLL_US 20000
+#define SETTLE_LOCKS_NS 1200000000ull /* a blocked process is known as such after 0.2 s */
+#define SETTLE_FILES_NS 5000000000ull /* an answer has to come, even of a host without a free CPU */
+#define KERNEL_SCAN_EVERY 8           /* scans: kernel threads hardly ever turn into something else */
 
 /* The maps are not read of a process that has nothing we want. */
 static void trim(struct target_set *s, struct proc_row *p)
@@ -274,6 +277,43 @@ size_t target_set_awaited(const struct target_set *s)
 	for (const struct proc_row *p = s->active; p; p = p->next)
 		n += p->awaited;
 	return n;
+}
+
+static bool is_settled(const struct target_set *s, uint64_t took_ns)
+{
+	const struct proc_row *p = s->active;
+
+	if (took_ns < SETTLE_LOCKS_NS && target_set_awaited(s))
+		return false;
+	while (p && !p->starved)
+		p = p->next;
+	return !p || took_ns >= SETTLE_FILES_NS;
+}
+
+static void starved_scan(struct target_set *s)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct proc_row *p, *next;
+
+	DL_FOREACH_SAFE(s->active, p, next)
+	if (p->starved && now >= p->retry_ns)
+		discover_pid_scan(s, p->pub.tgid, UID_UNKNOWN, false);
+}
+
+int target_set_scan_settled(struct target_set *s)
+{
+	uint64_t begin_ns = clock_monotonic_ns();
+	int err;
+
+	reader_set_patient(s->reader, true);
+	err = target_set_scan(s);
+	while (!err && !is_settled(s, clock_monotonic_ns() - begin_ns)) {
+		usleep(SETTLE_POLL_US);
+		starved_scan(s);
+		err = target_set_rescan(s, NULL, 0);
+	}
+	reader_set_patient(s->reader, false);
+	return err;
 }
 
 size_t target_set_unread(const struct target_set *s, uint32_t *tgids, size_t max)

@@ -119,6 +119,8 @@ int target_set_scan(struct target_set *s);
 /* The same with what the kernel said of every process, at one time, in the order of tgids: reads only those of which it
  * says something new, and those that matter. Takes the rows over. 0 or -errno. */
 int target_set_scan_glances(struct target_set *s, struct process_glance *rows, size_t n);
+/* Of who looks once: then scans again what is awaited, for 1.2 s, and whose files' parsers had no CPU yet, for 5 s. */
+int target_set_scan_settled(struct target_set *s);
 /* In between: reads these strangers, and those that matter; the others are as they were. */
 int target_set_scan_some(struct target_set *s, const struct target_born *born, size_t n);
 /* What the processes of each user may cost, and how many of one are scanned; borrowed, before the first scan. A scan

@@ -40,6 +40,7 @@ struct proc_row {
 	uint64_t shown_hash; /* of what the caller was shown last */
 	uint64_t seen;       /* scan number */
 	uint64_t retry_ns;   /* a file did not answer in time: look again then; 0 none */
+	bool starved;        /* of such a one: its parser had no CPU, or was not asked */
 	uint64_t maps_wait_ns, maps_read_ns, maps_took_ns, file_pages; /* see proc_row.c */
 	struct proc_row *owner;                                        /* rank process it belongs to, itself, or NULL */
 	bool active;                  /* in the set's list of active processes; else it rests (glance.c) */

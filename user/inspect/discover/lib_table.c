@@ -323,6 +323,7 @@ static int load_rows(struct target_set *s, struct proc_row *p, const struct mapp
 	int late = 0;
 
 	p->retry_ns = 0;
+	p->starved = false;
 	for (size_t i = 0; i < n && late < (is_hurried(s, p) ? 1 : LATE_FILES_MAX); i++) {
 		struct file_row *f = st[i].rc ? NULL : file_find(s, &st[i]);
 		int rc = st[i].rc;
@@ -333,6 +334,7 @@ static int load_rows(struct target_set *s, struct proc_row *p, const struct mapp
 			return rc;
 		if ((rc == -ETIME || rc == -ECANCELED) && ++late)
 			p->retry_ns = clock_monotonic_ns() + (rc == -ETIME ? LATE_RETRY_NS : UNASKED_RETRY_NS);
+		p->starved |= rc == -ECANCELED;
 		if (rc && rc != -EINVAL && rc != -ENOENT) /* not a regular file; unmapped meanwhile */
 			note_unreadable(&p->pub, rows[i], rc);
 		if (f && f->pub.error && f->pub.error != -ENOEXEC)

@@ -29,8 +29,9 @@
 #define RUNNING_STEP_MS 10
 #define RUNNING_STEPS 10           /* of one call at most, of a worker that is not asleep at any sample */
 #define RUNNING_ALL_NS 60000000ull /* of a second, for all of these */
-#define STARVED_MS 10              /* a reader that by then has not had half of it starves */
-#define STARVED_NS 1000000000ull   /* and goes before other work for so long */
+#define RUNNING_PATIENT_NS 900000000ull
+#define STARVED_MS 10            /* a reader that by then has not had half of it starves */
+#define STARVED_NS 1000000000ull /* and goes before other work for so long */
 
 struct allowance { /* of waiting, in a second */
 	uint64_t left_ns, at_ns;
@@ -42,6 +43,7 @@ struct reader {
 	uint64_t seq;
 	struct late_table late_table;
 	uint64_t timeout_ns; /* a second; 0 no limit */
+	uint64_t running_ns; /* a second, for workers that have no CPU */
 	struct allowance late, running;
 	struct slow_files slow;
 	bool is_hurried;
@@ -74,7 +76,13 @@ void reader_set_timeout(struct reader *r, unsigned ms)
 
 	r->timeout_ns = ms * 1000000ull;
 	r->late = (struct allowance){ r->timeout_ns, now };
-	r->running = (struct allowance){ RUNNING_ALL_NS, now };
+	r->running_ns = RUNNING_ALL_NS;
+	r->running = (struct allowance){ r->running_ns, now };
+}
+
+void reader_set_patient(struct reader *r, bool patient)
+{
+	r->running_ns = patient ? RUNNING_PATIENT_NS : RUNNING_ALL_NS;
 }
 
 static void fds_close(const int *fds, size_t n)
@@ -129,7 +137,7 @@ static int stopped_drop(struct worker *w, enum worker_kind kind)
 static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 {
 	uint64_t begin_ns = clock_monotonic_ns(), cpu_ns = worker_cpu_ns(w), late_ns = deadline_ms * 1000000ull;
-	uint64_t allowed_ns = allowance_left(&r->running, RUNNING_ALL_NS);
+	uint64_t allowed_ns = allowance_left(&r->running, r->running_ns);
 
 	for (;;) {
 		int n = worker_wait(w->sock, PARSE_STEP_MS);
@@ -212,7 +220,7 @@ static int wait_running(struct reader *r, const struct worker *w)
 	int n = 0;
 
 	for (int i = 0; !n && i < RUNNING_STEPS && worker_state(w->pid) == WORKER_RUNS; i++) {
-		if (allowance_left(&r->running, RUNNING_ALL_NS) < RUNNING_STEP_MS * 1000000ull)
+		if (allowance_left(&r->running, r->running_ns) < RUNNING_STEP_MS * 1000000ull)
 			break;
 		uint64_t begin_ns = clock_monotonic_ns();
 
@@ -469,7 +477,7 @@ static int file_ask(struct reader *r, const struct question *q, unsigned deadlin
 		return turn;
 	if (turn == SLOW_ANSWERED)
 		return slow_take(r, to);
-	if (turn == SLOW_UNKNOWN && allowance_left(&r->running, RUNNING_ALL_NS) < PARSE_STEP_MS * 1000000ull)
+	if (turn == SLOW_UNKNOWN && allowance_left(&r->running, r->running_ns) < PARSE_STEP_MS * 1000000ull)
 		return -EAGAIN; /* it would be asked, and not waited for */
 	int rc = question_ask(r, WORKER_PARSER, q, to->out_max);
 
@@ -555,6 +563,7 @@ int reader_open(struct reader **ret)
 
 	if (!r)
 		return -ENOMEM;
+	r->running_ns = RUNNING_ALL_NS;
 	int rc = workers_open(&r->workers);
 
 	if (rc) {

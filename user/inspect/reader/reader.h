@@ -36,6 +36,8 @@ void reader_free(struct reader *r);
  * do not add up then: past it a call waits for 2 ms and says -EINPROGRESS. 0, as after reader_open(): no limit.
  */
 void reader_set_timeout(struct reader *r, unsigned ms);
+/* After that: workers that have no CPU may take most of each second, not 60 ms: of who looks once. */
+void reader_set_patient(struct reader *r, bool patient);
 
 /* Readers, and who makes them, run before other work (inspect/reader/hurried.h): where the loop does, as it waits for
  * them. */
