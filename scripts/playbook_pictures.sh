@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Draws the pictures of docs/playbook from the recordings that it walks through:
 #     scripts/playbook_pictures.sh --write     after a text or the drawing was changed
-#     scripts/playbook_pictures.sh --check     exit status 1 where one differs: tests/replay/test_playbook.py
+#     scripts/playbook_pictures.sh --check     exit status 1 where one differs: tests/replay/test_examples.py
 # O is the build folder; TO=dir draws there, and compares with what lies there.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ranktrace top in tmux, at 80 x 24 and 200 x 60 and resized while it runs: eight ranks of a simulated job, live, of
-which one sleeps; recordings at other times; ranks of many hosts, by host and one by one (HOSTS=1280 asks for 10,240, of
-which the merge takes minutes on a busy machine). It leaves the terminal as it was, and no process."""
+which one sleeps; recordings at other times; ranks of many hosts, by host and one by one (10,240 with LONG=1; HOSTS=n:
+eight of each). It leaves the terminal as it was, and no process."""
 import os
 import re
 import shutil
@@ -15,7 +15,7 @@ sys.path.insert(1, sys.path[0] + "/../scale")
 import hung_job
 import job
 
-HOSTS = int(os.environ.get("HOSTS", 32))
+HOSTS = int(os.environ.get("HOSTS", 1280 if job.LONG else 32))
 
 
 class Terminal:
