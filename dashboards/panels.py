@@ -26,6 +26,8 @@ def worst(name, by, where=J):
     return f"max by ({by}) ({name}{{{where}}})"
 
 
+PHASES = f"{rate('ranktrace_step_phase_seconds_total', 'train_job, phase')} / " \
+    f"on (train_job) group_left () {rate('ranktrace_step_phase_seconds_total', 'train_job')}"
 LATENESS = f"histogram_quantile(0.5, {rate('ranktrace_entry_lateness_seconds_bucket', 'train_job, rank, le')})"
 
 # file -> title, [(row title, [(kind, title, unit, query, legend)])]. Kinds are Grafana's panel types.
@@ -52,6 +54,8 @@ DASHBOARDS = {
              rate("ranktrace_operations_total", "train_job, parallelism"), "{{train_job}} {{parallelism}}"),
             ("timeseries", "Bytes a second, by kind of communicator (while probed)", "Bps",
              rate("ranktrace_operation_bytes_total", "train_job, parallelism"), "{{train_job}} {{parallelism}}"),
+            ("timeseries", "Phases of a step, share of time (while probed, of PyTorch)", "percentunit", PHASES,
+             "{{train_job}} {{phase}}"),
         ]),
         ("Who is late?", [
             ("status-history", "Behind the first, in collectives", "short",

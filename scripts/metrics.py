@@ -16,8 +16,8 @@ UNITS = ("seconds", "bytes", "ratio", "watts", "celsius", "hertz", "bytes_per_se
 # What grows with time, sizes or ids is no label: ranks, GPUs and ports are as many as a node has.
 LABELS = {"train_job", "rank", "parallelism", "state", "kind", "severity", "class", "cause", "gpu", "root", "UUID",
           "model", "host", "part", "role", "reason", "error", "fault", "device", "port", "netdev", "event", "queue",
-          "tier", "version", "mountpoint", "fstype", "call"}
-SERIES_MAX = 16384
+          "tier", "version", "mountpoint", "fstype", "call", "phase"}
+SERIES_MAX = 17408
 
 
 def rows(path=TABLE):

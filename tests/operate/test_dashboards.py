@@ -212,7 +212,7 @@ def main():
     ports.Ports(2, [0])
     hook, hub = monitoring.Webhook(), Hub()
     rank = rng.randrange(RANKS)
-    with autopsies.Autopsy(["--ranks", RANKS, "--steps", 100000, "--step-ms", 60, "--net=tcp",
+    with autopsies.Autopsy(["--ranks", RANKS, "--steps", 100000, "--step-ms", 60, "--net=tcp", "--torch",
                             "--seed", rng.randrange(1 << 30),
                             "--fault", f"hang:rank={rank},step=200,sec=20",
                             "--fault", f"cpu:rank={(rank + 2) % RANKS},step=20,how=quota,percent=90"]) as a:

@@ -24,6 +24,7 @@ import ports
 SAMPLE = re.compile(r'^(\w+)(?:\{(.*)\})? (\S+)$')
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 RANKS = 8
+PHASES = ("data_wait", "forward", "backward", "optimizer", "gc", "other", "gpu_wait")
 
 
 def url_of(s, timeout=30):
@@ -267,7 +268,8 @@ def watched(rng):
 def recorded(rng):
     """With probes: steps, operations, bytes, waits, who came last."""
     slow_rank = rng.randrange(4)
-    with autopsies.Autopsy(["--ranks", 4, "--steps", 100000, "--step-ms", 40, "--seed", rng.randrange(1 << 30)]) as a:
+    with autopsies.Autopsy(["--ranks", 4, "--steps", 100000, "--step-ms", 40, "--torch", "--seed",
+                            rng.randrange(1 << 30)]) as a:
         s = outside.Session(a, "record", "--metrics", "[::1]:0" if socket.has_ipv6 else "0", "--budget=no")
         url = url_of(s)
         page = wait_page(url, lambda p: value(p, "ranktrace_steps_seen") == 4 and
@@ -276,10 +278,19 @@ def recorded(rng):
         job.check(0.03 < step < 0.4, f"a step of 40 ms takes {step} s")
         for name in ("operations", "operation_bytes", "peer_wait_seconds", "last_arrivals"):
             job.check(value(page, f"ranktrace_{name}_total"), f"no {name}: {page.get(f'ranktrace_{name}_total')}")
+        phases(url)
         lateness(page)
         job.check(value(page, "ranktrace_tier_info", tier="trace") == 1, "no tier")
         job.check(value(page, "ranktrace_probe_hits_total") is None, "hits without prices")
         s.kill()
+
+
+def phases(url):
+    """Of a rank they are all of its steps, by name; the job's marks are PyTorch's."""
+    name = "ranktrace_step_phase_seconds_total"
+    page = wait_page(url, lambda p: value(p, name, rank="0", phase="backward"))
+    got = {phase: value(page, name, rank="0", phase=phase) for phase in PHASES}
+    job.check(None not in got.values() and got["forward"] and sum(got.values()) > 0.03, f"a step of 40 ms: {got}")
 
 
 def lateness(page):

@@ -79,6 +79,17 @@ static void steps_write(struct page *p, const struct rank_name *n, const struct 
 		page_put(p, METRIC_STEP_SECONDS, proc->steps->median_s, n->job, n->rank);
 }
 
+static void phases_write(struct page *p, const struct rank_name *n, const struct proc *proc)
+{
+	const struct phase_totals *t = &proc->phase_totals;
+
+	if (proc->shared || !t->n_steps)
+		return;
+	for (int i = 0; i < PHASES_AND_OTHER; i++)
+		page_put(p, METRIC_STEP_PHASES, (double)t->host_ns[i] * 1e-9, n->job, n->rank, step_phase_name(i));
+	page_put(p, METRIC_STEP_PHASES, (double)t->gpu_wait_ns * 1e-9, n->job, n->rank, "gpu_wait");
+}
+
 static void probed_write(struct page *p, const struct rank_name *n, const struct tally_ops *o, const char *kind)
 {
 	page_put(p, METRIC_OPERATIONS, (double)o->ops, n->job, n->rank, kind);
@@ -169,6 +180,7 @@ static void rank_write(struct page *p, const struct tally_rank *r, const struct 
 	struct rank_name n = name_of(r);
 
 	steps_write(p, &n, r->proc);
+	phases_write(p, &n, r->proc);
 	operations_write(p, &n, r);
 	lateness_write(p, &n, &r->lateness);
 	if (r->moved_ns)
