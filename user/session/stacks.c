@@ -15,6 +15,7 @@
 #include "session/stacks.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -34,7 +35,8 @@
 #define ROUND_EMIT_NS \
 	1000000000ull /* by then emit the stacks that are read, even if some processes are still being read */
 #define WAITS_APART_NS 300000000ull /* between the two samples of what a process waits for */
-#define ROUNDS_BURST 4              /* in a row; then one every ROUND_EVERY_NS */
+#define ROUNDS_BURST 4              /* in a row for each job; then one every ROUND_EVERY_NS */
+#define JOBS_MOST 8                 /* that have a budget of their own */
 #define ROUND_EVERY_NS 15000000000ull
 
 #define LATE_AHEAD_NS 1000000000ull     /* who will be past its limit in that time is read */
@@ -67,8 +69,8 @@ struct stack_read {
 };
 
 struct rounds_limit { /* a budget of rounds */
-	double left;
-	uint64_t ns; /* when `left` was updated; 0 not yet */
+	double used;
+	uint64_t ns; /* when `used` was updated */
 };
 
 struct session_stacks {
@@ -288,10 +290,9 @@ static bool is_round_due(const struct incident_rounds *a, uint64_t now_ns)
 
 static bool may_begin(struct rounds_limit *l, int burst, uint64_t every_ns, uint64_t now_ns)
 {
-	l->left = l->ns ? l->left + (double)(now_ns - l->ns) / (double)every_ns : burst;
-	l->left = l->left < burst ? l->left : burst;
+	l->used = fmax(0, l->used - (double)(now_ns - l->ns) / (double)every_ns);
 	l->ns = now_ns;
-	return l->left >= 1;
+	return l->used + 1 <= burst;
 }
 
 /* Of the reads that were chosen. Without a thread there are none this time. */
@@ -305,9 +306,35 @@ static void round_begin(struct session_stacks *s, uint64_t now_ns)
 	s->running = !thread_start(s);
 }
 
+static bool among(const struct job_id *const *jobs, int n, const struct job_id *job)
+{
+	for (int i = 0; i < n; i++)
+		if (jobs[i] == job)
+			return true;
+	return false;
+}
+
+/* Of which something is open: what hits one host may stop all jobs on it. */
+static int jobs_open(const struct session_stacks *s)
+{
+	const struct job_id *jobs[JOBS_MOST];
+	int n = 0;
+
+	for (const struct incident *i = open_next(s, NULL); i && n < JOBS_MOST; i = open_next(s, i)) {
+		const struct proc *p =
+			needs_stacks(&i->f) ? model_proc(pipeline_model(s->pipeline), finding_proc(&i->f, 0)) : NULL;
+
+		if (p && !among(jobs, n, p->job))
+			jobs[n++] = p->job;
+	}
+	return n ? n : 1;
+}
+
 static void incidents_begin(struct session_stacks *s, uint64_t now_ns)
 {
-	if (!may_begin(&s->limit_incidents, ROUNDS_BURST, ROUND_EVERY_NS, now_ns))
+	int n_jobs = jobs_open(s);
+
+	if (!may_begin(&s->limit_incidents, n_jobs * ROUNDS_BURST, ROUND_EVERY_NS / n_jobs, now_ns))
 		return;
 	for (const struct incident *i = open_next(s, NULL); i && !s->running; i = open_next(s, i)) {
 		struct incident_rounds *a = needs_stacks(&i->f) ? rounds_of(s, i->number, now_ns) : NULL;
@@ -317,7 +344,7 @@ static void incidents_begin(struct session_stacks *s, uint64_t now_ns)
 		a->n++;
 		a->waited_ns = now_ns;
 		round_choose(s, i);
-		s->limit_incidents.left -= s->n > 0;
+		s->limit_incidents.used += s->n > 0;
 		round_begin(s, now_ns);
 	}
 }
@@ -372,7 +399,7 @@ static void late_begin(struct session_stacks *s, uint64_t now_ns)
 	}
 	if (!s->n)
 		standing_add(s, m);
-	s->limit_late.left -= s->n > 0;
+	s->limit_late.used += s->n > 0;
 	round_begin(s, now_ns);
 }
 
