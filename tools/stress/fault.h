@@ -17,13 +17,17 @@ enum fault_kind {
 
 /* How a measurement is judged: by which row, and what came out. */
 #define JUDGE_RULE 160
+#define JUDGE_TURNS 9
 struct judgement {
 	bool measured, judged, failed;
-	double value, bound;
+	double value, bound; /* the value: the best of all turns */
 	char rule[JUDGE_RULE];
+	int n_rounds;              /* whose median the first turn is */
+	double turns[JUDGE_TURNS]; /* of what was measured again, the first one, too */
+	int n_turns;               /* 0: it was measured once */
 };
 
-#define FAULT_TEXT 400
+#define FAULT_TEXT 480
 
 struct fault {
 	enum fault_kind kind;

@@ -73,6 +73,8 @@ struct stress_options {
 	struct inject inject;
 	uint32_t member;    /* 1 + number on its host of a process that tests one GPU; 0: it tests all of `gpus` */
 	uint64_t p2p_bytes; /* of a copy of `stress p2p`; 0: its own */
+	uint32_t again;     /* times at most that what is below its bound is measured again */
+	uint64_t again_ns;  /* for which, of a test */
 	struct nccl_options nccl;
 	struct rdma_options rdma;
 	struct all_options all;
@@ -81,7 +83,7 @@ struct stress_options {
 #define STRESS_DEFAULTS \
 	{ \
 		.time_ns = 60000000000ull, .size = 8192, .measures = (1u << N_MEASURES) - 1, .memory_share = 0.9, \
-		.seed = 1, .self_tests = 3, \
+		.seed = 1, .self_tests = 3, .again = 4, .again_ns = 30000000000ull, \
 		.nccl = { .collectives = ~0u, \
 			  .types = 0, \
 			  .bytes_min = 1 << 20, \

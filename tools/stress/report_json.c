@@ -99,6 +99,8 @@ void json_judged_add(cJSON *line, const struct judgement *j, const char *unit)
 	cJSON_AddNumberToObject(line, "bound", j->bound);
 	cJSON_AddStringToObject(line, "rule", j->rule);
 	cJSON_AddBoolToObject(line, "failed", j->failed);
+	if (j->n_turns)
+		cJSON_AddItemToObject(line, "turns", cJSON_CreateDoubleArray(j->turns, j->n_turns));
 }
 
 void json_begin(const struct stress_run *run)

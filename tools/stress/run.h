@@ -86,6 +86,7 @@ struct stress_run {
 	uint64_t begin_ns, elapsed_before_ns; /* of an earlier run that this one resumes */
 	uint64_t window_end_ns;
 	int measure_now;
+	bool again;           /* windows are turns of what was below its bound, no rounds */
 	bool choices_settled; /* each class has its algorithm, or has none */
 	atomic_bool stopped;  /* by a signal */
 	pthread_mutex_t lock; /* of what follows */

@@ -34,6 +34,7 @@ enum {
 	OPT_SEED,
 	OPT_CUBLASLT,
 	OPT_INJECT,
+	OPT_AGAIN,
 	OPT_SELF_TEST,
 	OPT_COLLECTIVES,
 	OPT_TYPES,
@@ -144,6 +145,7 @@ static const struct argp_option stress_options[] = {
 	{ "resume", OPT_RESUME, 0, 0, "gpu: go on with the run in --log", HELP_OUTPUT },
 	{ "save-baseline", OPT_SAVE_BASELINE, "FILE", 0, "write the rates of a run that passed", HELP_OUTPUT },
 	{ "baseline", OPT_BASELINE, "FILE", 0, "least rates: 92 % of these, in place of the table", HELP_LIMITS },
+	{ "again", OPT_AGAIN, "N", 0, "times at most to measure again what is below its least rate (4)", HELP_LIMITS },
 	{ "inject", OPT_INJECT, "FAULT", 0,
 	  "gpu, p2p: a fault on purpose, as flip:gpu=0,row=5,col=7,bit=0[,always], mem:gpu=0,at=4096,bit=3, or (p2p) "
 	  "nopeer:gpu=0,to=1",
@@ -438,6 +440,7 @@ static error_t stress_option(int key, char *arg, struct argp_state *state)
 	case OPT_INJECT: list_take(state, key, arg, o); return 0;
 	case OPT_SIZE: o->size = number_take(state, "size", arg, SIZE_MIN, SIZE_MAX_TESTED); return 0;
 	case OPT_MEMORY: o->memory_share = number_take(state, "memory", arg, 1, 95) / 100.0; return 0;
+	case OPT_AGAIN: o->again = number_take(state, "again", arg, 0, JUDGE_TURNS - 1); return 0;
 	case OPT_SEED: o->seed = number_take(state, "seed", arg, 0, UINT32_MAX); return 0;
 	case OPT_TRACE: a->trace = arg; return 0;
 	case OPT_CONFIRM: a->confirm = arg; return 0;

@@ -104,13 +104,20 @@ static void run_make(const char *name, const double *values, int n)
 	}
 }
 
+static void judge(const struct baseline *baseline)
+{
+	run_measured(&run);
+	run_hold(&run, baseline);
+	run_judge(&run);
+}
+
 static void test_straggler_by_comparison(void **state)
 {
 	const double values[] = { 700, 640, 701, 705 }; /* 8.6 % below the others' median */
 
 	(void)state;
 	run_make("some GPU", values, 4);
-	run_judge(&run, NULL);
+	judge(NULL);
 	assert_int_equal(run.n_faults, 1);
 	assert_int_equal(run.faults[0].gpu, 1);
 	assert_int_equal(run.faults[0].kind, FAULT_SLOW);
@@ -124,7 +131,7 @@ static void test_silicon_lottery_passes(void **state)
 
 	(void)state;
 	run_make("some GPU", values, 8);
-	run_judge(&run, NULL);
+	judge(NULL);
 	assert_int_equal(run.n_faults, 0);
 	assert_true(run.gpus[1].judged[NUMBER_bf16].judged);
 }
@@ -136,7 +143,7 @@ static void test_table_besides_comparison(void **state)
 
 	(void)state;
 	run_make("NVIDIA H200", values, 4);
-	run_judge(&run, NULL);
+	judge(NULL);
 	assert_int_equal(run.n_faults, 4);
 	assert_non_null(strstr(run.faults[0].text, "table, *H200*"));
 }
@@ -147,7 +154,7 @@ static void test_missing_fails(void **state)
 
 	(void)state;
 	run_make("some GPU", values, 2);
-	run_judge(&run, NULL);
+	judge(NULL);
 	assert_int_equal(run.n_faults, 1);
 	assert_int_equal(run.faults[0].kind, FAULT_MISSING);
 	assert_int_equal(run.faults[0].gpu, 1);
@@ -161,7 +168,7 @@ static void test_other_classes_are_no_measure(void **state)
 	(void)state;
 	run_make("some GPU", values, 2);
 	run.gpus[1].class = 1;
-	run_judge(&run, NULL);
+	judge(NULL);
 	assert_int_equal(run.n_faults, 0);
 }
 
@@ -173,7 +180,7 @@ static void test_trend(void **state)
 	run_make("some GPU", one, 1);
 	for (int i = 0; i < 30; i++)
 		series_add(&run.gpus[0].series[NUMBER_bf16], i < 15 ? 700 : 620);
-	run_judge(&run, NULL);
+	judge(NULL);
 	assert_int_equal(run.n_faults, 1);
 	assert_int_equal(run.faults[0].kind, FAULT_TREND);
 }
@@ -189,23 +196,23 @@ static void test_baseline_takes_the_tables_place(void **state)
 	assert_true(fd >= 0);
 	close(fd);
 	run_make("NVIDIA H200", good, 2);
-	run_judge(&run, NULL); /* below the table's row */
+	judge(NULL); /* below the table's row */
 	assert_int_equal(run.n_faults, 2);
 	assert_int_equal(baseline_write(path, &run), 0);
 	assert_int_equal(baseline_read(path, &baseline, &line), 0);
 	run_make("NVIDIA H200", good, 2);
-	run_judge(&run, baseline);
+	judge(baseline);
 	assert_int_equal(run.n_faults, 0);
 	assert_non_null(strstr(run.gpus[0].judged[NUMBER_bf16].rule, "own baseline"));
 	run_make("NVIDIA H200", bad, 2);
 	run.gpus[1].class = 1;
-	run_judge(&run, baseline);
+	judge(baseline);
 	assert_int_equal(run.n_faults, 1);
 	assert_non_null(strstr(run.faults[0].text, "own baseline"));
 	run_make("NVIDIA H200", bad, 2);
 	options.size = 4096;
 	run.gpus[1].class = 1;
-	run_judge(&run, baseline); /* of another size: it has none */
+	judge(baseline); /* of another size: it has none */
 	assert_int_equal(run.n_faults, 0);
 	baseline_free(baseline);
 	remove(path);

@@ -57,6 +57,12 @@ static void links_make(int n)
 	}
 }
 
+static void judge(void)
+{
+	p2p_hold(&p, NULL);
+	p2p_judge(&p);
+}
+
 static void test_kinds_are_apart(void **state)
 {
 	(void)state;
@@ -67,10 +73,10 @@ static void test_kinds_are_apart(void **state)
 				p.links[2 * i + 1][2 * i].rates[m].judged.value = 400;
 			p.links[2 * i][2 * i + 1].rank = p.links[2 * i + 1][2 * i].rank = 1;
 		}
-	p2p_judge(&p, NULL);
+	judge();
 	assert_int_equal(run.n_faults, 0);
 	p.links[2][3].rates[LINK_COPY].judged.value = 300;
-	p2p_judge(&p, NULL);
+	judge();
 	assert_int_equal(run.n_faults, 1);
 	assert_non_null(strstr(run.faults[0].text, "link GPU 2 to GPU 3, copy engine"));
 }
@@ -85,7 +91,7 @@ static void test_a_gpu(void **state)
 			if (i != 1)
 				p.links[i][1].rates[LINK_COPY].judged.value =
 					p.links[1][i].rates[LINK_COPY].judged.value = 50;
-		p2p_judge(&p, NULL);
+		judge();
 		assert_int_equal(run.n_faults, 1);
 		assert_int_equal(run.faults[0].gpu, 1);
 	}
@@ -96,7 +102,7 @@ static void test_missing(void **state)
 	(void)state;
 	links_make(3);
 	p.links[0][2].rates[LINK_SM].judged.measured = false;
-	p2p_judge(&p, NULL);
+	judge();
 	assert_int_equal(run.n_faults, 1);
 	assert_int_equal(run.faults[0].kind, FAULT_MISSING);
 }

@@ -7,6 +7,7 @@
  *     SIM_GPU_BAD_BIT=0:4096:3  bit 3 of byte 4096 of what a pattern was written to on device 0 reads inverted
  */
 #include "tools/simjob/libcuda/compute.h"
+#include "tools/simjob/libcuda/slow_while.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,10 +54,12 @@ SIM_EXPORT CUresult sim_compute_launch(CUstream handle, void (*run)(void *arg), 
 	struct CUstream_st *stream = stream_resolve(handle);
 	struct sim_work work = { .kind = WORK_COMPUTE, .host_fn = run, .arg = arg };
 	CUresult res = compute_lost();
+	unsigned long percent;
 
 	if (res)
 		return res;
-	work.duration_ns = duration_ns + duration_ns * setting_of_device("SIM_GPU_SLOW") / 100;
+	percent = setting_of_device("SIM_GPU_SLOW");
+	work.duration_ns = percent && slow_now() ? duration_ns + duration_ns * percent / 100 : duration_ns;
 	return stream ? stream_enqueue(stream, &work) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -8,6 +8,7 @@
  *     SIM_HOST_SLOW=1-1:50  copies between device 1 and the host take 50 % longer
  */
 #include "tools/simjob/libcuda/compute.h"
+#include "tools/simjob/libcuda/slow_while.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,12 +40,19 @@ static long setting_of(const char *name, int from, int to)
 	return 0;
 }
 
+static uint64_t slower(uint64_t ns, const char *name, int from, int to)
+{
+	long percent = setting_of(name, from, to);
+
+	return percent && slow_now() ? ns + ns * percent / 100 : ns;
+}
+
 static uint64_t link_ns(int from, int to, uint64_t size_bytes)
 {
 	bool direct = from >= 0 && to >= 0 && (enabled[from][to] || enabled[to][from]);
 	uint64_t ns = size_bytes * NSEC_PER_USEC / (direct ? PEER_BYTES_PER_US : OFF_BYTES_PER_US);
 
-	return ns + ns * setting_of("SIM_P2P_SLOW", from, to) / 100;
+	return slower(ns, "SIM_P2P_SLOW", from, to);
 }
 
 uint64_t peer_kernel_ns(const struct compute_kernel *kernel, const uint64_t *params)
@@ -54,7 +62,7 @@ uint64_t peer_kernel_ns(const struct compute_kernel *kernel, const uint64_t *par
 	if (kernel->run == stress_copy)
 		return link_ns(memory_device(params[1]), other, 16 * params[2]);
 	if (kernel->run == stress_chase)
-		return params[1] * (LOAD_NS + LOAD_NS * setting_of("SIM_P2P_SLOW", other, here) / 100);
+		return params[1] * slower(LOAD_NS, "SIM_P2P_SLOW", other, here);
 	return 0;
 }
 
@@ -144,5 +152,5 @@ CUresult peer_host_copy(void *to, const void *from, size_t size_bytes, CUstream 
 	int here = sim_device_current();
 	uint64_t ns = size_bytes * NSEC_PER_USEC / HOST_BYTES_PER_US;
 
-	return copy_launch(&copy, stream, ns + ns * setting_of("SIM_HOST_SLOW", here, here) / 100);
+	return copy_launch(&copy, stream, slower(ns, "SIM_HOST_SLOW", here, here));
 }

@@ -11,6 +11,7 @@
  *     SIM_NCCL_SLOW=1:30         what device 1 takes part in takes 30 % longer
  * Each of them may be a list with commas.
  */
+#include "tools/simjob/libcuda/slow_while.h"
 #include "tools/simjob/libnccl/comm.h"
 
 #include <stdio.h>
@@ -95,7 +96,7 @@ double data_slowness(const struct nccl_op *op, const struct fabric_post *peer)
 		if (takes_part && atof(value) > most)
 			most = atof(value);
 	}
-	return 1 + most / 100;
+	return most > 0 && slow_now() ? 1 + most / 100 : 1;
 }
 
 void data_maybe_hang(const struct nccl_op *op)

@@ -19,6 +19,7 @@
 #include "tools/stress/nccl/collective.h"
 #include "tools/stress/report_json.h"
 #include "tools/stress/run.h"
+#include "tools/stress/threshold.h"
 #include "tools/stress/verbs/rdma.h"
 
 #define SECOND_NS 1000000000ull
@@ -28,7 +29,7 @@
 #define POLL_MS 100
 #define REAP_POLL_US 20000
 
-#define QUICK_GPU_NS (12 * SECOND_NS)
+#define QUICK_GPU_NS (10 * SECOND_NS)
 #define QUICK_P2P_BYTES (32u << 20)
 #define QUICK_NCCL_BYTES (128u << 20)
 #define QUICK_RDMA_NS (SECOND_NS / 10)
@@ -65,6 +66,7 @@ static struct stress_options stage_options(const struct all *all, const char *na
 		o.time_ns = 0; /* each case once */
 	if (!of->quick)
 		return o;
+	o.again_ns = AGAIN_QUICK_NS;
 	rdma_quick(&o.rdma);
 	o.measures &= 1u << NUMBER_bf16 | 1u << NUMBER_fp64 | 1u << MEASURE_MEMORY;
 	o.nccl.collectives = 1u << COLLECTIVE_all_reduce;

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "tools/stress/gpu/inject.h"
+#include "tools/stress/threshold.h"
 
 #define WARM_SHARE 0.2 /* of a window, not rated: clocks settle */
 #define WARM_NS 1000000000ull
@@ -188,10 +189,8 @@ static void window_note(struct gemm *g)
 	struct stress_gpu *gpu = g->gpu;
 
 	gpu->rate_now = 0;
-	if (!g->rates.n)
-		return;
-	gpu->windows[g->number_id]++;
-	series_add(&gpu->series[g->number_id], series_median(&g->rates));
+	if (g->rates.n)
+		run_window_take(gpu, g->number_id, series_median(&g->rates));
 }
 
 static bool window_prepare(struct gemm *g)

@@ -3,6 +3,7 @@
  * memory.c - see memory.h.
  */
 #include "tools/stress/gpu/memory.h"
+#include "tools/stress/threshold.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -199,10 +200,8 @@ void memory_window(struct stress_gpu *gpu)
 		gpu->impossible = true;
 	err = err ? err : memtests_run(m);
 	gpu->rate_now = 0;
-	if (!err && m->rates.n) {
-		gpu->windows[MEASURE_MEMORY]++;
-		series_add(&gpu->series[MEASURE_MEMORY], series_median(&m->rates));
-	}
+	if (!err && m->rates.n)
+		run_window_take(gpu, MEASURE_MEMORY, series_median(&m->rates));
 	gpu->memory_bytes = m->total;
 	memory_release(m);
 	free(m);

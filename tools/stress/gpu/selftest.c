@@ -67,6 +67,7 @@ static int trial_run(const struct stress_options *options, const struct trial *t
 	int status;
 
 	one.time_ns = TIME_NS;
+	one.again = 0; /* rates are not what is looked for */
 	one.measures = 1u << t->number;
 	one.inject = t->inject;
 	one.baseline = one.save_baseline = one.log = NULL;
@@ -113,6 +114,7 @@ static int gpus_find(const struct stress_options *options, struct stress_result 
 	struct stress_options one = *options;
 
 	one.time_ns = TIME_NS;
+	one.again = 0;
 	one.measures = 1u << NUMBER_bf16;
 	one.baseline = one.save_baseline = one.log = NULL;
 	return stress_gpu(&one, REPORT_NONE, result);

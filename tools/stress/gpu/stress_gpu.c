@@ -18,20 +18,24 @@
 
 #define ROUND_NS 300000000000ull /* the longest: in a day each type has its turn every five minutes */
 #define MEMORY_SHARE_OF_TIME 0.4
+#define AGAIN_WINDOW_NS 2000000000ull
 
 struct plan {
 	struct stress_run *run;
 	int n_measures, measures[N_MEASURES], rounds, round, next;
 	uint64_t round_ns;
 	bool over;
+	const struct baseline *baseline;
+	struct again again;
+	uint32_t open; /* measures that are left of a turn */
 };
 
-static void plan_make(struct plan *plan, struct stress_run *run)
+static void plan_make(struct plan *plan, struct stress_run *run, const struct baseline *baseline)
 {
 	uint64_t whole_ns = run->options->time_ns;
 	uint64_t left_ns = whole_ns > run->elapsed_before_ns ? whole_ns - run->elapsed_before_ns : 0;
 
-	*plan = (struct plan){ .run = run };
+	*plan = (struct plan){ .run = run, .baseline = baseline };
 	for (int i = 0; i < N_MEASURES; i++)
 		if (run->options->measures >> i & 1)
 			plan->measures[plan->n_measures++] = i;
@@ -49,12 +53,56 @@ static uint64_t window_ns(const struct plan *plan, int measure)
 	return plan->round_ns * (measure == MEASURE_MEMORY ? memory : (1 - memory) / gemms);
 }
 
+static void window_begin(struct plan *plan, int measure, uint64_t ns)
+{
+	plan->run->measure_now = measure;
+	/* windows end by the clock of the whole, so that set-ups do not add up */
+	plan->run->window_end_ns = clock_monotonic_ns() + ns;
+	report_window(plan->run->report, plan->run, plan->round + 1);
+}
+
+static uint32_t open_measures(const struct stress_run *run)
+{
+	uint32_t open = 0;
+
+	for (int i = 0; i < run->n_gpus * N_MEASURES; i++)
+		if (judgement_is_open(&run->gpus[i / N_MEASURES].judged[i % N_MEASURES]) &&
+		    !run->gpus[i / N_MEASURES].lost)
+			open |= 1u << i % N_MEASURES;
+	return open;
+}
+
+/* Behind the rounds: what is below its bound on any GPU, on all of them at once, as before. False: nothing is left. */
+static bool turn_plan(struct plan *plan)
+{
+	struct stress_run *run = plan->run;
+	uint64_t ns;
+	int measure;
+
+	if (!run->again) {
+		run->again = true;
+		run_measured(run);
+		again_begin(&plan->again, run->options);
+	}
+	if (!plan->open || again_is_over(&plan->again)) {
+		run_hold(run, plan->baseline);
+		plan->open = open_measures(run);
+		if (!plan->open || !again_next(&plan->again))
+			return false;
+	}
+	measure = __builtin_ctz(plan->open);
+	plan->open &= plan->open - 1;
+	ns = window_ns(plan, measure);
+	window_begin(plan, measure, ns < AGAIN_WINDOW_NS ? ns : AGAIN_WINDOW_NS);
+	return true;
+}
+
 /* The meeting before each window: what comes next, for all. */
 static void window_plan(void *arg)
 {
 	struct plan *plan = arg;
 	struct stress_run *run = plan->run;
-	uint64_t now_ns = clock_monotonic_ns();
+	int measure;
 
 	if (run->log && (plan->next || plan->round))
 		runlog_window(run->log, run, run->measure_now);
@@ -62,14 +110,12 @@ static void window_plan(void *arg)
 		plan->next = 0;
 		plan->round++;
 	}
-	if (plan->round >= plan->rounds || run_stopping(run)) {
-		plan->over = true;
+	if (run_stopping(run) || plan->round >= plan->rounds) {
+		plan->over = run->stopped || !turn_plan(plan);
 		return;
 	}
-	run->measure_now = plan->measures[plan->next++];
-	/* windows end by the clock of the whole, so that set-ups do not add up */
-	run->window_end_ns = now_ns + window_ns(plan, run->measure_now);
-	report_window(run->report, run, plan->round + 1);
+	measure = plan->measures[plan->next++];
+	window_begin(plan, measure, window_ns(plan, measure));
 }
 
 struct member {
@@ -181,7 +227,7 @@ static int run_test(struct stress_run *run, const struct baseline *baseline, str
 	struct plan plan;
 	int status;
 
-	plan_make(&plan, run);
+	plan_make(&plan, run, baseline);
 	if (plan.over) {
 		snprintf(result->why, sizeof(result->why),
 			 "--resume: the log has all of the time already: a longer --time");
@@ -194,7 +240,10 @@ static int run_test(struct stress_run *run, const struct baseline *baseline, str
 	health_stop(&health);
 	if (run->gpus[0].impossible && !run->n_faults_all)
 		return status_of(run, result->why);
-	run_judge(run, baseline);
+	if (!run->again)
+		run_measured(run);
+	run_hold(run, baseline);
+	run_judge(run);
 	partial_say(run, result->partial);
 	status = status_of(run, result->why);
 	report_end(run->report, run, status, result->partial);

@@ -61,53 +61,57 @@ static const char *device_of(const struct nccl_run *run, const struct nccl_rate 
 	return run->c.ranks[run->groups[rate->group].ranks[0]].hello.name;
 }
 
-static void hold_baseline(struct nccl_run *run, struct nccl_rate *rate, const struct baseline *baseline)
-{
-	char measure[64];
-	const struct baseline_line of = {
-		.uuid = "", .device = device_of(run, rate), .measure = measure, .size = rate->of.bytes >> 10
-	};
-
-	nccl_measure_name(run, rate, measure, sizeof(measure));
-	if (!judgement_hold_own(&rate->judged, BETTER_MORE, baseline, &of))
-		nccl_note(run, "the baseline has no %s of %llu bytes", measure, (unsigned long long)rate->of.bytes);
-}
-
-static bool same_case(const struct nccl_case *a, const struct nccl_case *b)
+bool nccl_same_case(const struct nccl_case *a, const struct nccl_case *b)
 {
 	return a->collective == b->collective && a->type == b->type && a->in_place == b->in_place &&
 	       a->bytes == b->bytes;
 }
 
-static void hold_others(struct nccl_run *run, struct nccl_rate *rate)
+static int others_of(const struct nccl_run *run, const struct nccl_rate *rate, double *others)
 {
-	double *others = calloc(run->n_groups, sizeof(*others));
-	char whose[64];
 	int n = 0;
 
-	for (int i = 0; i < run->n_rates && others; i++)
-		if (run->rates[i].group != rate->group && same_case(&run->rates[i].of, &rate->of) &&
+	for (int i = 0; i < run->n_rates; i++)
+		if (run->rates[i].group != rate->group && nccl_same_case(&run->rates[i].of, &rate->of) &&
 		    run->rates[i].n_values && run->groups[run->rates[i].group].n == run->groups[rate->group].n)
-			others[n++] = run->rates[i].busbw;
-	if (n) {
-		snprintf(whose, sizeof(whose), "median of the %d other%s", n, n > 1 ? "s" : "");
-		judgement_hold_near(&rate->judged, BETTER_MORE, values_median(others, n), whose);
-	}
-	free(others);
+			others[n++] = run->rates[i].judged.value;
+	return n;
 }
 
-static void hold_table(struct nccl_run *run, struct nccl_rate *rate)
+static void row_take(const struct nccl_run *run, const struct nccl_rate *rate, struct bounds *b)
 {
 	bool nvls = nccl_has_nvls(&run->c);
 	const struct busbw *row = busbw_find(device_of(run, rate), rate->of.collective, run->groups[rate->group].n,
 					     run->c.n_nodes, nvls, rate->of.bytes);
-	char rule[JUDGE_RULE];
 
 	if (!row)
 		return;
-	snprintf(rule, sizeof(rule), "table, %s, %s NVLS: %s, %s", row->device, nvls ? "with" : "without", row->source,
-		 row->date);
-	judgement_hold(&rate->judged, BETTER_MORE, row->least, rule);
+	b->least = row->least;
+	snprintf(b->row, sizeof(b->row), "table, %s, %s NVLS: %s, %s", row->device, nvls ? "with" : "without",
+		 row->source, row->date);
+}
+
+static void rate_hold(struct nccl_run *run, struct nccl_rate *rate, const struct baseline *baseline)
+{
+	char measure[64];
+	struct bounds b = {
+		.better = BETTER_MORE,
+		.near = TOLERANCE_RATE,
+		.near_own = TOLERANCE_RATE,
+		.baseline = baseline,
+		.own = { .uuid = "", .device = device_of(run, rate), .measure = measure, .size = rate->of.bytes >> 10 },
+		.others = calloc(run->n_groups, sizeof(double)),
+		.others_are = "the ",
+	};
+
+	if (!b.others)
+		abort();
+	nccl_measure_name(run, rate, measure, sizeof(measure));
+	b.n_others = others_of(run, rate, b.others);
+	row_take(run, rate, &b);
+	if (!judgement_hold(&rate->judged, &b))
+		nccl_note(run, "the baseline has no %s of %llu bytes", measure, (unsigned long long)rate->of.bytes);
+	free(b.others);
 }
 
 static bool is_largest(const struct nccl_run *run, const struct nccl_rate *rate)
@@ -123,40 +127,57 @@ static bool is_largest(const struct nccl_run *run, const struct nccl_rate *rate)
 	return rate->n_values > 0;
 }
 
-static void slow_fault(struct nccl_run *run, const struct nccl_rate *rate)
+static const char *rate_text(const struct nccl_run *run, const struct nccl_rate *rate, char *text, size_t size)
 {
-	const struct trial_group *g = &run->groups[rate->group];
-	const struct judgement *j = &rate->judged;
-	struct fault fault = { .kind = FAULT_SLOW, .gpu = -1, .measure = -1, .held = *j, .unit = "GB/s" };
-	char what[160], text[JUDGE_TEXT];
+	char what[160], judged[JUDGE_TEXT];
 
 	case_name(&rate->of, what, sizeof(what));
-	snprintf(fault.text, sizeof(fault.text), "%.79s: %.80s: %.160s%s", g->name, what,
-		 judgement_text(j, BETTER_MORE, fault.unit, text, sizeof(text)),
+	snprintf(text, size, "%.79s: %.80s: %s", run->groups[rate->group].name, what,
+		 judgement_text(&rate->judged, BETTER_MORE, "GB/s", judged, sizeof(judged)));
+	return text;
+}
+
+static void slow_fault(struct nccl_run *run, const struct nccl_rate *rate)
+{
+	struct fault fault = { .kind = FAULT_SLOW, .gpu = -1, .measure = -1, .held = rate->judged, .unit = "GB/s" };
+	char text[FAULT_TEXT - 80];
+
+	snprintf(fault.text, sizeof(fault.text), "%s%s", rate_text(run, rate, text, sizeof(text)),
 		 run->n_groups > 1 ? "" : ": ranktrace stress p2p, or --split and --bisect over hosts, name a link");
 	nccl_fault_take(run, &fault);
 }
 
-void nccl_judge(struct nccl_run *run, const struct baseline *baseline)
+void nccl_measured(struct nccl_run *run)
 {
-	for (int i = 0; i < run->n_rates; i++)
-		if (run->rates[i].n_values) {
-			run->rates[i].busbw = values_median(run->rates[i].values, run->rates[i].n_values);
-			run->rates[i].judged.value = run->rates[i].busbw;
-			run->rates[i].judged.measured = true;
-		}
 	for (int i = 0; i < run->n_rates; i++) {
 		struct nccl_rate *rate = &run->rates[i];
 
-		if (!is_largest(run, rate))
+		if (!rate->n_values)
 			continue;
-		if (baseline)
-			hold_baseline(run, rate, baseline);
-		hold_others(run, rate);
-		if (!baseline)
-			hold_table(run, rate);
+		rate->judged.value = values_median(rate->values, rate->n_values);
+		rate->judged.n_rounds = rate->n_values;
+		rate->judged.measured = true;
+	}
+}
+
+void nccl_hold(struct nccl_run *run, const struct baseline *baseline)
+{
+	for (int i = 0; i < run->n_rates; i++)
+		if (is_largest(run, &run->rates[i]))
+			rate_hold(run, &run->rates[i], baseline);
+}
+
+void nccl_judge(struct nccl_run *run)
+{
+	char text[FAULT_TEXT];
+
+	for (int i = 0; i < run->n_rates; i++) {
+		const struct nccl_rate *rate = &run->rates[i];
+
 		if (rate->judged.failed)
 			slow_fault(run, rate);
+		if (judgement_is_unsteady(&rate->judged))
+			nccl_note(run, "%s", rate_text(run, rate, text, sizeof(text)));
 	}
 }
 
@@ -175,7 +196,7 @@ int nccl_baseline_save(struct nccl_run *run, int status, char why[LIBRARY_WHY])
 			continue;
 		nccl_measure_name(run, rate, names[n], sizeof(names[n]));
 		lines[n] = (struct baseline_line){ "",     device_of(run, rate), names[n],
-						   "GB/s", rate->of.bytes >> 10, rate->busbw };
+						   "GB/s", rate->of.bytes >> 10, rate->judged.value };
 		n++;
 	}
 	if (!status)

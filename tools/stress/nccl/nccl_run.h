@@ -15,10 +15,9 @@
 struct nccl_rate {
 	int group;
 	struct nccl_case of;
-	double busbw; /* the median of all sweeps, in GB/s */
-	double p99;   /* of single operations, in s: the largest of all sweeps */
+	double p99; /* of single operations, in s: the largest of all sweeps */
 	uint64_t bytes;
-	struct judgement judged;
+	struct judgement judged; /* bus bandwidth in GB/s; the first turn: the median of all sweeps */
 	double values[64];
 	int n_values;
 };
@@ -36,6 +35,7 @@ struct nccl_run {
 	uint32_t n_faults;
 	struct notes notes;
 	uint32_t n_measured, n_left; /* cases of groups */
+	bool again;                  /* cases are turns of what was below its bound, no sweep */
 };
 
 void nccl_fault(struct nccl_run *run, enum fault_kind kind, int rank, const char *format, ...)
@@ -51,8 +51,17 @@ bool group_is_bad(const struct trial_group *g);
  * disjoint pairs at a time. Leaves the faults. */
 void nccl_isolate(struct nccl_run *run, const struct trial_group *g, const struct nccl_case *of);
 
-/* nccl_judge.c: rates against a baseline, the other groups, the table. */
-void nccl_judge(struct nccl_run *run, const struct baseline *baseline);
+/* stress_nccl.c: the case on all groups that are whole; keeps their rates, and looks for whose fault it is. */
+void nccl_case_run(struct nccl_run *run, const struct nccl_case *of);
+/* nccl_again.c: after the sweeps, the cases that are below their bound, turn by turn. */
+void nccl_again(struct nccl_run *run, const struct baseline *baseline);
+
+/* nccl_judge.c: what all sweeps came to; rates against a baseline, the other groups, the table, and again after a
+ * further turn; the faults. */
+void nccl_measured(struct nccl_run *run);
+void nccl_hold(struct nccl_run *run, const struct baseline *baseline);
+void nccl_judge(struct nccl_run *run);
+bool nccl_same_case(const struct nccl_case *a, const struct nccl_case *b);
 bool nccl_has_nvls(const struct coordinator *c);
 /* "all_reduce fp32 in 8x1": the measure of a baseline; its size is in KiB. */
 void nccl_measure_name(const struct nccl_run *run, const struct nccl_rate *rate, char *text, size_t size);

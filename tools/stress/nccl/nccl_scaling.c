@@ -20,7 +20,7 @@ static double us_of(const struct nccl_run *run, const struct nccl_rate *r)
 {
 	double factor = collective_bus_factor(r->of.collective, run->groups[r->group].n);
 
-	return r->busbw > 0 ? r->bytes * factor / (r->busbw * 1e3) : 0;
+	return r->judged.value > 0 ? r->bytes * factor / (r->judged.value * 1e3) : 0;
 }
 
 static bool same_kind(const struct nccl_rate *a, const struct nccl_rate *b)
@@ -40,7 +40,7 @@ static struct scale scale_of(const struct nccl_run *run, const struct nccl_rate 
 		if (!same_kind(r, of) || !(us > 0))
 			continue;
 		s.sizes++;
-		s.best_busbw = r->busbw > s.best_busbw ? r->busbw : s.best_busbw;
+		s.best_busbw = r->judged.value > s.best_busbw ? r->judged.value : s.best_busbw;
 		if (r->bytes > s.most_bytes) {
 			s.most_bytes = r->bytes;
 			s.most_us = us;
@@ -65,8 +65,8 @@ static void row_json(const struct nccl_run *run, const struct nccl_rate *r, cons
 	cJSON_AddNumberToObject(line, "runs", r->n_values);
 	cJSON_AddNumberToObject(line, "us", s->us);
 	cJSON_AddNumberToObject(line, "us_p99", r->p99 * 1e6);
-	cJSON_AddNumberToObject(line, "busbw_gbytes_s", r->busbw);
-	cJSON_AddNumberToObject(line, "efficiency", r->busbw / s->best_busbw);
+	cJSON_AddNumberToObject(line, "busbw_gbytes_s", r->judged.value);
+	cJSON_AddNumberToObject(line, "efficiency", r->judged.value / s->best_busbw);
 	cJSON_AddNumberToObject(line, "linearity", linearity);
 	json_line_end(line);
 }
@@ -94,7 +94,7 @@ void nccl_scaling_report(const struct nccl_run *run)
 		begun = true;
 		printf("%-14s %-8s %12llu %-3s %10.1f %10.1f %9.2f %8.0f %% %9.2f  %s\n",
 		       collectives[r->of.collective].name, nccl_types[r->of.type].name, (unsigned long long)r->bytes,
-		       r->of.in_place ? "in" : "out", s.us, r->p99 * 1e6, r->busbw, 100 * r->busbw / s.best_busbw,
+		       r->of.in_place ? "in" : "out", s.us, r->p99 * 1e6, r->judged.value, 100 * r->judged.value / s.best_busbw,
 		       s.us / linear_us, run->n_groups > 1 ? run->groups[r->group].name : "");
 	}
 }

@@ -132,11 +132,10 @@ static void rate_keep(struct nccl_run *run, int group, const struct nccl_case *o
 {
 	const struct trial_group *g = &run->groups[group];
 	struct nccl_rate *rate = NULL;
+	double busbw = 0;
 
 	for (int i = 0; i < run->n_rates && !rate; i++)
-		if (run->rates[i].group == group && run->rates[i].of.collective == of->collective &&
-		    run->rates[i].of.type == of->type && run->rates[i].of.bytes == of->bytes &&
-		    run->rates[i].of.in_place == of->in_place)
+		if (run->rates[i].group == group && nccl_same_case(&run->rates[i].of, of))
 			rate = &run->rates[i];
 	if (!rate) {
 		run->rates = realloc(run->rates, (run->n_rates + 1) * sizeof(*run->rates));
@@ -147,9 +146,12 @@ static void rate_keep(struct nccl_run *run, int group, const struct nccl_case *o
 	}
 	rate->bytes = g->bytes;
 	rate->p99 = g->p99 > rate->p99 ? g->p99 : rate->p99;
-	if (g->seconds > 0 && rate->n_values < (int)(sizeof(rate->values) / sizeof(rate->values[0])))
-		rate->values[rate->n_values++] =
-			g->bytes / g->seconds * 1e-9 * collective_bus_factor(of->collective, g->n);
+	if (g->seconds > 0)
+		busbw = g->bytes / g->seconds * 1e-9 * collective_bus_factor(of->collective, g->n);
+	if (run->again && judgement_is_open(&rate->judged))
+		judgement_turn(&rate->judged, BETTER_MORE, busbw);
+	else if (!run->again && busbw > 0 && rate->n_values < (int)(sizeof(rate->values) / sizeof(rate->values[0])))
+		rate->values[rate->n_values++] = busbw;
 }
 
 /* Which elements, on which ranks: what the one who looks for the fault needs. */
@@ -202,14 +204,14 @@ static void group_take(struct nccl_run *run, int group, const struct nccl_case *
 		group_fault(run, g, of);
 }
 
-/* The case on all groups that are whole; once one was bad it is out: its fault has been looked for. */
-static void case_run(struct nccl_run *run, const struct nccl_case *of)
+/* Once a group was bad it is out: its fault has been looked for. */
+void nccl_case_run(struct nccl_run *run, const struct nccl_case *of)
 {
 	bool was_joined[NCCL_RANKS_MAX] = { false };
 
 	for (int i = 0; i < run->n_groups; i++) {
 		was_joined[i] = run->groups[i].joined;
-		run->n_left += !was_joined[i];
+		run->n_left += !was_joined[i] && !run->again;
 	}
 	trial_case(&run->c, run->groups, run->n_groups, of);
 	for (int i = 0; i < run->n_groups && !run->c.stopped; i++)
@@ -237,7 +239,7 @@ static void sizes_run(struct nccl_run *run, struct nccl_case *of)
 			of->in_place = in_place;
 			of->seed++;
 			of->root++;
-			case_run(run, of);
+			nccl_case_run(run, of);
 		}
 }
 
@@ -260,7 +262,7 @@ static void creation_fault(struct nccl_run *run, struct trial_group *g)
 		   "%s: the communicator was not made: %s", g->name, g->text);
 }
 
-static void sweeps_run(struct nccl_run *run)
+static void sweeps_run(struct nccl_run *run, const struct baseline *baseline)
 {
 	uint64_t seed = run->options->seed << 20;
 
@@ -271,6 +273,8 @@ static void sweeps_run(struct nccl_run *run)
 	do
 		sweep(run, &seed);
 	while (run->options->time_ns && !over(run) && !run->n_faults);
+	if (!run->c.stopped)
+		nccl_again(run, baseline);
 	for (int i = 0; i < run->n_groups; i++)
 		if (run->groups[i].joined)
 			trial_close(&run->c, &run->groups[i], 1);
@@ -316,9 +320,9 @@ static int test_run(struct nccl_run *run, const struct baseline *baseline, struc
 	if (run->options->nccl.bisect)
 		nccl_hunt(run);
 	else
-		sweeps_run(run);
-	if (!run->c.stopped)
-		nccl_judge(run, baseline);
+		sweeps_run(run, baseline);
+	if (!run->c.stopped || run->again)
+		nccl_judge(run);
 	coordinator_health(&run->c, health_take, run);
 	if (run->c.stopped)
 		snprintf(result->partial, sizeof(result->partial), "stopped by a signal after %.0f s",

@@ -7,6 +7,7 @@
 
 #include "tools/stress/report.h"
 #include "tools/stress/run.h"
+#include "tools/stress/threshold.h"
 
 enum link_measure {
 	LINK_OFF,     /* copy engine, peer access not enabled: through the host */
@@ -18,7 +19,7 @@ enum link_measure {
 };
 
 struct link_rate {
-	struct judgement judged; /* its value: the median of all rounds */
+	struct judgement judged; /* the first turn: the median of all rounds */
 	double *values;          /* one a round */
 	int n;
 };
@@ -41,8 +42,6 @@ struct p2p_gpu {
 	unsigned int width, width_max, generation, generation_max;
 };
 
-struct baseline;
-
 struct p2p {
 	struct stress_run *run;
 	enum report_mode mode;
@@ -61,19 +60,25 @@ const char *link_unit(int measure);
 /* p2p_copy.c; 0, -EIO after a fault, -ENOMEM. */
 int p2p_buffers(struct p2p *p);
 void p2p_buffers_free(struct p2p *p);
-int p2p_link(struct p2p *p, int from, int to, enum link_measure measure);
+int p2p_link(struct p2p *p, int from, int to, enum link_measure measure, double *value);
 int p2p_enable(struct p2p *p);
 
 /* p2p_host.c: the GPU's copies from and to memory of each NUMA node, and the state of its links. */
-int p2p_host(struct p2p *p, int gpu);
+struct host_values {
+	double of[NODES_MAX][N_WAYS_HOST];
+};
+int p2p_host(struct p2p *p, int gpu, struct host_values *values);
 void p2p_nodes_find(struct p2p *p);
 void p2p_state(struct p2p *p, int gpu);
 
-/* Of a round. */
-void link_rate_add(struct link_rate *rate, double value);
+/* p2p_again.c: the links that are below their bound, turn by turn. 0 or -EIO. */
+int p2p_again(struct p2p *p, const struct baseline *baseline);
 
-/* p2p_judge.c; baseline NULL: none, then the table. */
-void p2p_judge(struct p2p *p, const struct baseline *baseline);
+/* p2p_judge.c: p2p_hold() holds each link to its bounds, and again after a further turn (baseline NULL: none, then the
+ * table); p2p_judge() leaves the faults. */
+void p2p_hold(struct p2p *p, const struct baseline *baseline);
+void p2p_judge(struct p2p *p);
+enum better link_better(enum link_measure measure);
 int p2p_baseline_write(const char *path, const struct p2p *p);
 
 /* p2p_report.c */

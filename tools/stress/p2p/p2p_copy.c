@@ -259,10 +259,9 @@ static int chain_make(struct p2p *p, int to)
 	return err;
 }
 
-int p2p_link(struct p2p *p, int from, int to, enum link_measure measure)
+int p2p_link(struct p2p *p, int from, int to, enum link_measure measure, double *value)
 {
 	const struct flow flows[2] = { { from, to, measure }, { to, from, measure } };
-	struct link_rate *rate = &p->links[from][to].rates[measure];
 	int n = measure == LINK_BOTH ? 2 : 1, err = 0;
 	double turns[TURNS];
 
@@ -278,7 +277,7 @@ int p2p_link(struct p2p *p, int from, int to, enum link_measure measure)
 	}
 	if (err)
 		return err;
-	link_rate_add(rate, values_median(turns, TURNS));
+	*value = values_median(turns, TURNS);
 	for (int i = 0; i < n && !err && measure != LINK_LATENCY; i++)
 		err = arrived_check(p, &flows[i]);
 	return err;

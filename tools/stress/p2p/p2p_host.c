@@ -133,7 +133,7 @@ static void arrived_check(struct p2p *p, int i, uint64_t bytes)
 	run_fault(p->run, &fault);
 }
 
-static int node_measure(struct p2p *p, int i, int node, uint64_t bytes)
+static int node_measure(struct p2p *p, int i, uint64_t bytes, double values[N_WAYS_HOST])
 {
 	double turns[TURNS];
 
@@ -146,13 +146,13 @@ static int node_measure(struct p2p *p, int i, int node, uint64_t bytes)
 			if (isnan(turns[turn]))
 				return -EIO;
 		}
-		link_rate_add(&p->gpus[i].host[node][way], values_median(turns, TURNS));
+		values[way] = values_median(turns, TURNS);
 	}
 	arrived_check(p, i, bytes);
 	return 0;
 }
 
-int p2p_host(struct p2p *p, int i)
+int p2p_host(struct p2p *p, int i, struct host_values *values)
 {
 	uint64_t bytes = p->bytes < HOST_BYTES_MAX ? p->bytes : HOST_BYTES_MAX;
 	cpu_set_t before, cpus;
@@ -165,7 +165,7 @@ int p2p_host(struct p2p *p, int i)
 			sched_setaffinity(0, sizeof(cpus), &cpus); /* not allowed: memory of where we are */
 		err = gpu_try(&p->run->gpus[i], p->run->cuda.host_alloc(&p->host, 2 * bytes, CU_HOST_ALLOC_PORTABLE),
 			      "pinned memory of the host");
-		err = err ? err : node_measure(p, i, node, bytes);
+		err = err ? err : node_measure(p, i, bytes, values->of[node]);
 		if (p->host)
 			p->run->cuda.host_free(p->host);
 		p->host = NULL;

@@ -27,17 +27,6 @@ const struct link_row *link_row_find(const char *device, int measure)
 	return NULL;
 }
 
-static void hold_others(struct judgement *j, double *others, int n, enum better better)
-{
-	char whose[64];
-
-	if (!n)
-		return;
-	snprintf(whose, sizeof(whose), "%s quartile of %d other%s of its kind",
-		 better == BETTER_LESS ? "lower" : "upper", n, n > 1 ? "s" : "");
-	judgement_hold_near(j, better, values_quartile(others, n, better), whose);
-}
-
 /* With peer access the whole way: both ways at once goes as fast as the slower of the two. */
 static bool is_direct(const struct p2p *p, int from, int to, enum link_measure measure)
 {
@@ -53,18 +42,17 @@ static bool is_like(const struct p2p *p, int from, int to, int i, int j, enum li
 	       g[j].class == g[to].class;
 }
 
-static void hold_table(struct judgement *j, const char *device, int measure)
+static void row_take(struct bounds *b, const char *device, int measure)
 {
 	const struct link_row *row = link_row_find(device, measure);
-	char rule[JUDGE_RULE];
 
 	if (!row)
 		return;
-	snprintf(rule, sizeof(rule), "table, %s: %s, %s, %s", row->device, row->condition, row->source, row->date);
-	judgement_hold(j, BETTER_MORE, row->least, rule);
+	b->least = row->least;
+	snprintf(b->row, sizeof(b->row), "table, %s: %s, %s, %s", row->device, row->condition, row->source, row->date);
 }
 
-static enum better better_of(enum link_measure measure)
+enum better link_better(enum link_measure measure)
 {
 	return measure == LINK_LATENCY ? BETTER_LESS : BETTER_MORE;
 }
@@ -82,58 +70,119 @@ static void host_name(const struct p2p *p, int gpu, int node, int way, char name
 		 p->run->gpus[gpu].ordinal, p->nodes[node]);
 }
 
-/* True: there is a baseline, and no table applies. */
-static bool hold_baseline(struct p2p *p, int gpu, struct judgement *j, enum better better, const char *name,
-			  const struct baseline *baseline)
+static struct bounds bounds_make(const struct p2p *p, int gpu, enum better better, const char *name,
+				 const struct baseline *baseline)
 {
 	const struct stress_gpu *g = &p->run->gpus[gpu];
-	const struct baseline_line of = { .uuid = g->uuid, .device = g->name, .measure = name, .size = p->bytes >> 10 };
+	struct tolerance near = better == BETTER_LESS ? TOLERANCE_TIME : TOLERANCE_RATE;
 
-	if (baseline && !judgement_hold_own(j, better, baseline, &of))
-		run_note(p->run, "the baseline has no %s with these --bytes", name);
-	return baseline != NULL;
+	return (struct bounds){
+		.better = better,
+		.near = near,
+		.near_own = near,
+		.baseline = baseline,
+		.own = { .uuid = g->uuid, .device = g->name, .measure = name, .size = p->bytes >> 10 },
+		.quartile = true,
+	};
+}
+
+static void hold(struct p2p *p, struct judgement *j, const struct bounds *b)
+{
+	if (!judgement_hold(j, b))
+		run_note(p->run, "the baseline has no %s with these --bytes", b->own.measure);
 }
 
 static void link_hold(struct p2p *p, int from, int to, enum link_measure measure, const struct baseline *baseline)
 {
-	struct judgement *j = &p->links[from][to].rates[measure].judged;
-	bool on_nvlink = p->gpus[from].links_active && p->gpus[to].links_active && p->links[from][to].direct, own;
+	bool on_nvlink = p->gpus[from].links_active && p->gpus[to].links_active && p->links[from][to].direct;
 	char name[64];
-	double *others;
-	int n = 0;
+	struct bounds b;
 
 	if (measure == LINK_OFF) /* as fast as the host's CPUs are free; host_hold() has the ways to its memory */
 		return;
-	others = calloc(p->run->n_gpus * p->run->n_gpus, sizeof(*others));
-	if (!others)
-		abort();
-	for (int a = 0; a < p->run->n_gpus; a++)
-		for (int b = 0; b < p->run->n_gpus; b++)
-			/* both ways at once is one value for both */
-			if (is_like(p, from, to, a, b, measure) && p->links[a][b].rates[measure].judged.measured &&
-			    !(measure == LINK_BOTH && a == to && b == from))
-				others[n++] = p->links[a][b].rates[measure].judged.value;
 	link_name(p, from, to, measure, name);
-	own = hold_baseline(p, from, j, better_of(measure), name, baseline);
-	hold_others(j, others, n, better_of(measure));
-	if (!own && measure == LINK_COPY && on_nvlink)
-		hold_table(j, p->run->gpus[from].name, LINK_COPY);
-	free(others);
+	b = bounds_make(p, from, link_better(measure), name, baseline);
+	b.others = calloc(p->run->n_gpus * p->run->n_gpus, sizeof(*b.others));
+	if (!b.others)
+		abort();
+	for (int i = 0; i < p->run->n_gpus; i++)
+		for (int k = 0; k < p->run->n_gpus; k++)
+			/* both ways at once is one value for both */
+			if (is_like(p, from, to, i, k, measure) && p->links[i][k].rates[measure].judged.measured &&
+			    !(measure == LINK_BOTH && i == to && k == from))
+				b.others[b.n_others++] = p->links[i][k].rates[measure].judged.value;
+	if (measure == LINK_COPY && on_nvlink)
+		row_take(&b, p->run->gpus[from].name, LINK_COPY);
+	hold(p, &p->links[from][to].rates[measure].judged, &b);
+	free(b.others);
+}
+
+static bool node_is_own(const struct p2p *p, int gpu, int node)
+{
+	return p->n_nodes == 1 || p->nodes[node] == p->gpus[gpu].node;
+}
+
+static void host_hold(struct p2p *p, int gpu, int node, int way, const struct baseline *baseline)
+{
+	double others[STRESS_GPUS_MAX * NODES_MAX];
+	bool own = node_is_own(p, gpu, node);
+	char name[64];
+	struct bounds b;
+
+	host_name(p, gpu, node, way, name);
+	b = bounds_make(p, gpu, BETTER_MORE, name, baseline);
+	b.others = others;
+	for (int i = 0; i < p->run->n_gpus; i++)
+		for (int k = 0; k < p->n_nodes; k++)
+			if (i != gpu && node_is_own(p, i, k) == own && p->gpus[i].host[k][way].judged.measured &&
+			    p->run->gpus[i].class == p->run->gpus[gpu].class)
+				others[b.n_others++] = p->gpus[i].host[k][way].judged.value;
+	if (own)
+		row_take(&b, p->run->gpus[gpu].name, LINK_HOST);
+	hold(p, &p->gpus[gpu].host[node][way].judged, &b);
+}
+
+void p2p_hold(struct p2p *p, const struct baseline *baseline)
+{
+	int n = p->run->n_gpus;
+
+	for (int i = 0; i < n * n * N_LINK_MEASURES; i++) {
+		int m = i % N_LINK_MEASURES, from = i / N_LINK_MEASURES / n, to = i / N_LINK_MEASURES % n;
+
+		if (p->links[from][to].rates[m].judged.measured)
+			link_hold(p, from, to, m, baseline);
+	}
+	for (int i = 0; i < n * p->n_nodes * N_WAYS_HOST; i++) {
+		int gpu = i / N_WAYS_HOST / p->n_nodes, node = i / N_WAYS_HOST % p->n_nodes, way = i % N_WAYS_HOST;
+
+		if (p->gpus[gpu].host[node][way].judged.measured)
+			host_hold(p, gpu, node, way, baseline);
+	}
 }
 
 /* --- faults --- */
 
+static const char *link_text(const struct p2p *p, int from, int to, enum link_measure measure, char *text, size_t size)
+{
+	char judged[JUDGE_TEXT];
+
+	snprintf(text, size, "link GPU %d to GPU %d, %s: %s", p->run->gpus[from].ordinal, p->run->gpus[to].ordinal,
+		 link_measure_names[measure],
+		 judgement_text(&p->links[from][to].rates[measure].judged, link_better(measure), link_unit(measure),
+				judged, sizeof(judged)));
+	return text;
+}
+
 static void link_fault(struct p2p *p, int from, int to, enum link_measure measure)
 {
-	const struct judgement *j = &p->links[from][to].rates[measure].judged;
-	struct fault fault = {
-		.kind = FAULT_LINK, .gpu = from, .to = to + 1, .measure = -1, .held = *j, .unit = link_unit(measure)
-	};
-	char text[JUDGE_TEXT];
+	struct fault fault = { .kind = FAULT_LINK,
+			       .gpu = from,
+			       .to = to + 1,
+			       .measure = -1,
+			       .held = p->links[from][to].rates[measure].judged,
+			       .unit = link_unit(measure) };
 
-	snprintf(fault.text, sizeof(fault.text), "link GPU %d to GPU %d, %s: %s", p->run->gpus[from].ordinal,
-		 p->run->gpus[to].ordinal, link_measure_names[measure],
-		 judgement_text(j, better_of(measure), fault.unit, text, sizeof(text)));
+	link_text(p, from, to, measure, fault.text, sizeof(fault.text));
 	run_fault(p->run, &fault);
 }
 
@@ -154,6 +203,7 @@ static bool all_slow(const struct p2p *p, int gpu, enum link_measure measure)
 static void measure_faults(struct p2p *p, enum link_measure measure)
 {
 	bool whole[STRESS_GPUS_MAX] = { false };
+	char text[FAULT_TEXT];
 
 	for (int i = 0; i < p->run->n_gpus; i++) {
 		struct fault fault = { .kind = FAULT_LINK, .gpu = i, .measure = -1 };
@@ -173,44 +223,33 @@ static void measure_faults(struct p2p *p, enum link_measure measure)
 			if (p->links[i][j].rates[measure].judged.failed && !whole[i] && !whole[j] &&
 			    !(measure == LINK_BOTH && i > j))
 				link_fault(p, i, j, measure);
+	for (int i = 0; i < p->run->n_gpus; i++)
+		for (int j = 0; j < p->run->n_gpus; j++)
+			if (judgement_is_unsteady(&p->links[i][j].rates[measure].judged) &&
+			    !(measure == LINK_BOTH && i > j))
+				run_note(p->run, "%s", link_text(p, i, j, measure, text, sizeof(text)));
 }
 
-static bool node_is_own(const struct p2p *p, int gpu, int node)
+static const char *host_text(const struct p2p *p, int gpu, int node, int way, char *text, size_t size)
 {
-	return p->n_nodes == 1 || p->nodes[node] == p->gpus[gpu].node;
+	char judged[JUDGE_TEXT];
+
+	snprintf(text, size, "%s, memory of node %d: %s", way == HOST_TO_DEVICE ? "host to GPU" : "GPU to host",
+		 p->nodes[node],
+		 judgement_text(&p->gpus[gpu].host[node][way].judged, BETTER_MORE, "GB/s", judged, sizeof(judged)));
+	return text;
 }
 
-static void host_fault(struct p2p *p, int gpu, int node, int way)
+static void host_judge(struct p2p *p, int gpu, int node, int way)
 {
 	const struct judgement *j = &p->gpus[gpu].host[node][way].judged;
 	struct fault fault = { .kind = FAULT_LINK, .gpu = gpu, .measure = -1, .held = *j, .unit = "GB/s" };
-	char text[JUDGE_TEXT];
 
-	snprintf(fault.text, sizeof(fault.text), "%s, memory of node %d: %s",
-		 way == HOST_TO_DEVICE ? "host to GPU" : "GPU to host", p->nodes[node],
-		 judgement_text(j, BETTER_MORE, fault.unit, text, sizeof(text)));
-	run_fault(p->run, &fault);
-}
-
-static void host_hold(struct p2p *p, int gpu, int node, int way, const struct baseline *baseline)
-{
-	struct judgement *j = &p->gpus[gpu].host[node][way].judged;
-	double others[STRESS_GPUS_MAX * NODES_MAX];
-	bool own = node_is_own(p, gpu, node);
-	char name[64];
-	int n = 0;
-
-	for (int i = 0; i < p->run->n_gpus; i++)
-		for (int k = 0; k < p->n_nodes; k++)
-			if (i != gpu && node_is_own(p, i, k) == own && p->gpus[i].host[k][way].judged.measured &&
-			    p->run->gpus[i].class == p->run->gpus[gpu].class)
-				others[n++] = p->gpus[i].host[k][way].judged.value;
-	host_name(p, gpu, node, way, name);
-	if (!hold_baseline(p, gpu, j, BETTER_MORE, name, baseline) && own)
-		hold_table(j, p->run->gpus[gpu].name, LINK_HOST);
-	hold_others(j, others, n, BETTER_MORE);
+	host_text(p, gpu, node, way, fault.text, sizeof(fault.text));
 	if (j->failed)
-		host_fault(p, gpu, node, way);
+		run_fault(p->run, &fault);
+	else if (judgement_is_unsteady(j))
+		run_note(p->run, "GPU %d: %s", p->run->gpus[gpu].ordinal, fault.text);
 }
 
 /* NVLinks: as many as others of its kind have. PCIe: all lanes, and its generation while in use. */
@@ -268,17 +307,13 @@ static void access_judge(struct p2p *p)
 	}
 }
 
-void p2p_judge(struct p2p *p, const struct baseline *baseline)
+void p2p_judge(struct p2p *p)
 {
 	int n = p->run->n_gpus;
 
 	access_judge(p);
-	for (int m = 0; m < N_LINK_MEASURES; m++) {
-		for (int i = 0; i < n * n; i++)
-			if (p->links[i / n][i % n].rates[m].judged.measured)
-				link_hold(p, i / n, i % n, m, baseline);
+	for (int m = 0; m < N_LINK_MEASURES; m++)
 		measure_faults(p, m);
-	}
 	for (int i = 0; i < n; i++) {
 		for (int j = 0; j < n && !p->run->stopped; j++)
 			if (i != j && !p->run->gpus[i].lost && !p->run->gpus[j].lost)
@@ -286,7 +321,7 @@ void p2p_judge(struct p2p *p, const struct baseline *baseline)
 		for (int node = 0; node < p->n_nodes; node++)
 			for (int way = 0; way < N_WAYS_HOST; way++)
 				if (p->gpus[i].host[node][way].judged.measured)
-					host_hold(p, i, node, way, baseline);
+					host_judge(p, i, node, way);
 		state_judge(p, i);
 	}
 }

@@ -43,24 +43,7 @@ static void links_find(struct p2p *p)
 	}
 }
 
-static int measure_all(struct p2p *p, enum link_measure measure)
-{
-	int n = p->run->n_gpus, err = 0;
-
-	for (int i = 0; i < n * n && !err && !run_stopping(p->run); i++) {
-		int from = i / n, to = i % n;
-
-		if (from == to || (measure >= LINK_SM && !p->links[from][to].direct))
-			continue;
-		if (measure == LINK_BOTH && from > to) /* one value for both */
-			p->links[from][to].rates[measure].judged = p->links[to][from].rates[measure].judged;
-		else
-			err = p2p_link(p, from, to, measure);
-	}
-	return err;
-}
-
-void link_rate_add(struct link_rate *rate, double value)
+static void rate_add(struct link_rate *rate, double value)
 {
 	double *more = realloc(rate->values, (rate->n + 1) * sizeof(*more));
 
@@ -68,8 +51,30 @@ void link_rate_add(struct link_rate *rate, double value)
 		abort();
 	rate->values = more;
 	rate->values[rate->n++] = value;
+	rate->judged.n_rounds = rate->n;
 	rate->judged.value = values_median(rate->values, rate->n);
 	rate->judged.measured = rate->judged.value > 0;
+}
+
+static int measure_all(struct p2p *p, enum link_measure measure)
+{
+	int n = p->run->n_gpus, err = 0;
+	double value;
+
+	for (int i = 0; i < n * n && !err && !run_stopping(p->run); i++) {
+		int from = i / n, to = i % n;
+
+		if (from == to || (measure >= LINK_SM && !p->links[from][to].direct))
+			continue;
+		if (measure == LINK_BOTH && from > to) { /* one value for both */
+			p->links[from][to].rates[measure].judged = p->links[to][from].rates[measure].judged;
+			continue;
+		}
+		err = p2p_link(p, from, to, measure, &value);
+		if (!err)
+			rate_add(&p->links[from][to].rates[measure], value);
+	}
+	return err;
 }
 
 static void rates_free(struct p2p *p)
@@ -80,6 +85,17 @@ static void rates_free(struct p2p *p)
 		for (int j = 0; j < NODES_MAX * N_WAYS_HOST; j++)
 			free(p->gpus[i].host[j / N_WAYS_HOST][j % N_WAYS_HOST].values);
 	}
+}
+
+static int host_measure(struct p2p *p, int gpu)
+{
+	struct host_values values;
+	int err = p2p_host(p, gpu, &values);
+
+	for (int i = 0; i < p->n_nodes * N_WAYS_HOST && !err; i++)
+		rate_add(&p->gpus[gpu].host[i / N_WAYS_HOST][i % N_WAYS_HOST],
+			 values.of[i / N_WAYS_HOST][i % N_WAYS_HOST]);
+	return err;
 }
 
 static int round_measure(struct p2p *p)
@@ -96,7 +112,7 @@ static int round_measure(struct p2p *p)
 		err = err ? err : measure_all(p, m);
 	}
 	for (int i = 0; i < p->run->n_gpus && !err && !run_stopping(p->run); i++)
-		err = p2p_host(p, i);
+		err = host_measure(p, i);
 	return err;
 }
 
@@ -160,10 +176,12 @@ static int test_run(struct p2p *p, const struct baseline *baseline, struct stres
 	links_find(p);
 	p2p_nodes_find(p);
 	err = all_measure(p);
+	if (p->rounds && !err)
+		err = p2p_again(p, baseline);
 	*p->flag = 1; /* what still waits may go on */
 	health_stop(&health);
 	if (p->rounds && !err)
-		p2p_judge(p, baseline);
+		p2p_judge(p);
 	p2p_buffers_free(p);
 	status = status_of(p, err, result);
 	if (p->run->options->save_baseline)

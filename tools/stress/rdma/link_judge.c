@@ -17,6 +17,8 @@
 #define LOSS_SHARE_SOFT 1e-2 /* soft-RoCE sends again when its timer is late on a busy CPU: 8e-4 of healthy ones */
 #define LOSS_LEAST 8
 
+#define CASE_TEXT (JUDGE_TEXT + 16)
+
 typedef bool is_bad(const struct rdma_measured *m);
 
 static bool bad_data(const struct rdma_measured *m)
@@ -145,11 +147,10 @@ static void loss_say(const struct rdma_measured *m, char *text, size_t size)
 
 static void rate_say(const struct rdma_measured *m, char *text, size_t size)
 {
-	enum better better = m->of.measure == RDMA_LATENCY ? BETTER_LESS : BETTER_MORE;
 	char judged[JUDGE_TEXT];
 
 	snprintf(text, size, "%s %s", rdma_measure_names[m->of.measure],
-		 judgement_text(&m->judged, better, rdma_measure_units[m->of.measure], judged, sizeof(judged)));
+		 judgement_text(&m->judged, rdma_better(m), rdma_measure_units[m->of.measure], judged, sizeof(judged)));
 }
 
 struct rule {
@@ -171,7 +172,7 @@ static const struct rule rules[] = {
 static void port_fault(struct rdma_run *run, const struct rule *rule, int port)
 {
 	const struct rdma_measured *m = port_first(run, port, rule->is);
-	char what[64], link[340], text[220];
+	char what[64], link[340], text[CASE_TEXT];
 
 	if (!m)
 		return;
@@ -193,7 +194,7 @@ static bool said_before(const struct rdma_run *run, const struct rule *rule, int
 static void link_fault(struct rdma_run *run, const struct rule *rule, int i)
 {
 	const struct rdma_measured *m = &run->measured[i];
-	char what[64], link[340], text[220], place[40] = "";
+	char what[64], link[340], text[CASE_TEXT], place[40] = "";
 
 	rule->say(m, text, sizeof(text));
 	if (m->shape == SHAPE_LOOPBACK)
@@ -266,9 +267,17 @@ static void absent_note(struct rdma_run *run, const struct rdma_measured *m)
 		rdma_note(run, "not tested: %s: %s", rdma_link_name(run, m, link, sizeof(link)), m->result.text);
 }
 
-void links_judge(struct rdma_run *run, const struct baseline *baseline)
+static void unsteady_note(struct rdma_run *run, const struct rdma_measured *m)
 {
-	rates_judge(run, baseline);
+	char link[340], what[64], text[CASE_TEXT];
+
+	rate_say(m, text, sizeof(text));
+	rdma_note(run, "%s, %s, %s: %s", rdma_link_name(run, m, link, sizeof(link)), rdma_shape_names[m->shape],
+		  rdma_case_name(&m->of, what, sizeof(what)), text);
+}
+
+void links_judge(struct rdma_run *run)
+{
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
 		rule_apply(run, &rules[i]);
 	for (int i = 0; i < run->n_measured; i++) {
@@ -276,6 +285,8 @@ void links_judge(struct rdma_run *run, const struct baseline *baseline)
 		char link[340], what[64];
 
 		absent_note(run, m);
+		if (judgement_is_unsteady(&m->judged))
+			unsteady_note(run, m);
 		if (m->result.status == RDMA_DONE && !m->result.wrong && !(m->result.value > 0))
 			rdma_fault(run, FAULT_MISSING, m->from, "%s, %s was not measured",
 				   rdma_link_name(run, m, link, sizeof(link)),

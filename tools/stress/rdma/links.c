@@ -246,28 +246,47 @@ static int least_mtu(const struct rdma_run *run, int from, int to)
 	return a < b ? a : b;
 }
 
-void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_link *links, int n,
-	       const struct rdma_case *of, const struct rdma_place *places)
+/* False: the link has failed before, or one of its ports is gone. */
+static bool trial_make(const struct rdma_run *run, struct trial *t, const struct shape_link *link,
+		       const struct rdma_case *of, const struct rdma_place *place)
+{
+	const struct fleet_port *from = &run->fleet.ports[link->from], *to = &run->fleet.ports[link->to];
+
+	if (link_has_failed(run, link->from, link->to) || from->lost || to->lost)
+		return false;
+	*t = (struct trial){ .m = { .from = link->from, .to = link->to, .of = *of }, .on = true };
+	t->m.soft = from->port.soft || to->port.soft;
+	t->m.of.to = *place;
+	t->m.of.mtu = least_mtu(run, link->from, link->to);
+	return true;
+}
+
+static struct trial *trials_new(int n)
 {
 	struct trial *trials = calloc(n, sizeof(*trials));
-	int n_on = 0;
 
 	if (!trials)
 		abort();
+	return trials;
+}
+
+void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_link *links, int n,
+	       const struct rdma_case *of, const struct rdma_place *places)
+{
+	struct trial *trials = trials_new(n);
+	int n_on = 0;
+
 	for (int i = 0; i < n; i++) {
 		struct trial *t = &trials[n_on];
 
-		if (link_has_failed(run, links[i].from, links[i].to) || run->fleet.ports[links[i].from].lost ||
-		    run->fleet.ports[links[i].to].lost)
+		if (!trial_make(run, t, &links[i], of, &places[i]))
 			continue;
-		t->m = (struct rdma_measured){ .shape = shape, .from = links[i].from, .to = links[i].to, .of = *of };
-		t->m.soft = run->fleet.ports[links[i].from].port.soft || run->fleet.ports[links[i].to].port.soft;
-		t->m.of.to = places[i];
-		t->m.of.mtu = least_mtu(run, links[i].from, links[i].to);
+		t->m.shape = shape;
+		t->m.round = run->n_rounds;
 		t->m.of.seed = of->seed + 131071ull * i;
-		t->on = true;
 		n_on++;
 	}
+	run->n_rounds++;
 	all_try(run, trials, n_on, of->measure == RDMA_BANDWIDTH, true);
 	for (int i = 0; i < n_on && !run->fleet.stopped; i++) {
 		struct rdma_measured *m = &trials[i].m;
@@ -279,6 +298,46 @@ void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_l
 		measured_add(run, m);
 	}
 	free(trials);
+}
+
+/* What else a turn showed, wrong data or a link that failed, is kept beside the first. */
+static void turn_take(struct rdma_run *run, int at, const struct rdma_measured *turn)
+{
+	struct rdma_measured *m = &run->measured[at];
+
+	m->lost += turn->lost;
+	m->packets += turn->packets;
+	if (judgement_is_open(&m->judged) && turn->result.status == RDMA_DONE)
+		judgement_turn(&m->judged, m->of.measure == RDMA_LATENCY ? BETTER_LESS : BETTER_MORE,
+			       turn->result.value);
+	if (turn->result.status != RDMA_DONE || turn->result.wrong)
+		measured_add(run, turn);
+}
+
+void links_again(struct rdma_run *run, int round)
+{
+	struct trial *trials = trials_new(run->n_measured);
+	int *at = calloc(run->n_measured, sizeof(*at)), n = 0;
+
+	if (!at)
+		abort();
+	for (int i = 0; i < run->n_measured; i++) {
+		const struct rdma_measured *m = &run->measured[i];
+		const struct shape_link link = { m->from, m->to };
+
+		if (m->round != round || !trial_make(run, &trials[n], &link, &m->of, &m->of.to))
+			continue;
+		trials[n].m.shape = m->shape;
+		trials[n].m.round = -1;
+		trials[n].m.of.seed = ~m->of.seed;
+		at[n++] = i;
+	}
+	if (n)
+		all_try(run, trials, n, trials[0].m.of.measure == RDMA_BANDWIDTH, true);
+	for (int i = 0; i < n && !run->fleet.stopped; i++)
+		turn_take(run, at[i], &trials[i].m);
+	free(trials);
+	free(at);
 }
 
 void ports_count(struct rdma_run *run, bool end)

@@ -13,7 +13,7 @@
 
 #define LATENCY_FACTOR 2.0
 #define LATENCY_MORE_US 10.0
-#define SOFT_TOLERANCE 0.5 /* of a port that is software: its rate is the CPU's share that it got */
+#define SOFT_SHARE 0.5 /* of a port that is software: its rate is the CPU's share that it got */
 #define SOFT_LATENCY_FACTOR 4.0
 #define TABLE_BYTES_MIN 65536
 #define MEASURE_TEXT 64
@@ -61,32 +61,14 @@ static bool is_measured(const struct rdma_measured *m)
 
 /* --- the rules --- */
 
-static void hold_others(const struct rdma_run *run, struct rdma_measured *m)
+static int others_of(const struct rdma_run *run, const struct rdma_measured *m, double *others)
 {
-	double *others = calloc(run->n_measured, sizeof(*others)), of;
-	double tolerance = m->soft ? SOFT_TOLERANCE : THRESHOLD_TOLERANCE,
-	       factor = m->soft ? SOFT_LATENCY_FACTOR : LATENCY_FACTOR;
-	char rule[JUDGE_RULE];
 	int n = 0;
 
-	if (!others)
-		abort();
 	for (int i = 0; i < run->n_measured; i++)
-		if (&run->measured[i] != m && is_measured(&run->measured[i]) && is_like(run, m, &run->measured[i]))
-			others[n++] = run->measured[i].result.value;
-	if (n && m->of.measure == RDMA_LATENCY) {
-		of = values_quartile(others, n, BETTER_LESS);
-		snprintf(rule, sizeof(rule),
-			 "%.0f times the lower quartile of %d other%s of its kind, %.4g, and %.0f us more", factor, n,
-			 n > 1 ? "s" : "", of, LATENCY_MORE_US);
-		judgement_hold(&m->judged, BETTER_LESS, factor * of + LATENCY_MORE_US, rule);
-	} else if (n) {
-		of = values_quartile(others, n, BETTER_MORE);
-		snprintf(rule, sizeof(rule), "%.0f %% of the upper quartile of %d other%s of its kind, %.4g%s",
-			 100 * (1 - tolerance), n, n > 1 ? "s" : "", of, m->soft ? ", in software" : "");
-		judgement_hold(&m->judged, BETTER_MORE, of * (1 - tolerance), rule);
-	}
-	free(others);
+		if (&run->measured[i] != m && run->measured[i].judged.measured && is_like(run, m, &run->measured[i]))
+			others[n++] = run->measured[i].judged.value;
+	return n;
 }
 
 /* "nic-to-nic write bandwidth" and the port's speed: what a baseline knows a measurement by. */
@@ -98,42 +80,60 @@ static void baseline_measure(const struct rdma_run *run, const struct rdma_measu
 		 rdma_measure_names[m->of.measure], kinds[place_kind(run, m)]);
 }
 
-static void hold_baseline(struct rdma_run *run, struct rdma_measured *m, const struct baseline *baseline)
-{
-	char name[MEASURE_TEXT], link[MEASURE_TEXT], rule[JUDGE_RULE];
-	const char *date = "";
-	double own;
-
-	baseline_measure(run, m, name);
-	rdma_link_name(run, m, link, sizeof(link));
-	own = baseline_find(baseline, link, port_of(run, m->from)->speed, name, m->of.bytes, &date);
-	if (isnan(own)) {
-		rdma_note(run, "the baseline has no %s of %u bytes", name, m->of.bytes);
-		return;
-	}
-	if (m->of.measure == RDMA_LATENCY) {
-		snprintf(rule, sizeof(rule), "%.0f times the own baseline of %s, %.4g", LATENCY_FACTOR, date, own);
-		judgement_hold(&m->judged, BETTER_LESS, own * LATENCY_FACTOR, rule);
-		return;
-	}
-	snprintf(rule, sizeof(rule), "%.0f %% of the own baseline of %s, %.4g", 100 * (1 - THRESHOLD_TOLERANCE), date,
-		 own);
-	judgement_hold(&m->judged, BETTER_MORE, own * (1 - THRESHOLD_TOLERANCE), rule);
-}
-
-static void hold_table(const struct rdma_run *run, struct rdma_measured *m)
+static void row_take(const struct rdma_run *run, const struct rdma_measured *m, struct bounds *b)
 {
 	const struct rate_row *row = rate_row_find(port_of(run, m->from)->gbits);
-	char rule[JUDGE_RULE];
 
 	if (!row || m->of.operation != RDMA_WRITE || m->of.measure != RDMA_BANDWIDTH || m->from == m->to ||
 	    m->of.bytes < TABLE_BYTES_MIN || place_kind(run, m) == 2)
 		return;
-	snprintf(rule, sizeof(rule), "table, %.0f Gb/s: %s, %s", row->gbits, row->source, row->date);
-	judgement_hold(&m->judged, BETTER_MORE, row->least, rule);
+	b->least = row->least;
+	snprintf(b->row, sizeof(b->row), "table, %.0f Gb/s: %s, %s", row->gbits, row->source, row->date);
 }
 
-void rates_judge(struct rdma_run *run, const struct baseline *baseline)
+enum better rdma_better(const struct rdma_measured *m)
+{
+	return m->of.measure == RDMA_LATENCY ? BETTER_LESS : BETTER_MORE;
+}
+
+static void tolerances_take(const struct rdma_measured *m, struct bounds *b)
+{
+	b->better = rdma_better(m);
+	b->unit = rdma_measure_units[m->of.measure];
+	if (m->of.measure == RDMA_LATENCY) {
+		b->near = (struct tolerance){ m->soft ? SOFT_LATENCY_FACTOR : LATENCY_FACTOR, LATENCY_MORE_US };
+		b->near_own = (struct tolerance){ LATENCY_FACTOR, 0 };
+		return;
+	}
+	b->near = m->soft ? (struct tolerance){ SOFT_SHARE, 0 } : TOLERANCE_RATE;
+	b->near_own = TOLERANCE_RATE;
+	b->besides = m->soft ? ", in software" : NULL;
+}
+
+static void rate_hold(struct rdma_run *run, struct rdma_measured *m, const struct baseline *baseline)
+{
+	char name[MEASURE_TEXT], link[MEASURE_TEXT];
+	struct bounds b = { .baseline = baseline,
+			    .own = { .uuid = link,
+				     .device = port_of(run, m->from)->speed,
+				     .measure = name,
+				     .size = m->of.bytes },
+			    .others = calloc(run->n_measured, sizeof(double)),
+			    .quartile = true };
+
+	if (!b.others)
+		abort();
+	baseline_measure(run, m, name);
+	rdma_link_name(run, m, link, sizeof(link));
+	tolerances_take(m, &b);
+	b.n_others = others_of(run, m, b.others);
+	row_take(run, m, &b);
+	if (!judgement_hold(&m->judged, &b))
+		rdma_note(run, "the baseline has no %s of %u bytes", name, m->of.bytes);
+	free(b.others);
+}
+
+void rates_measured(struct rdma_run *run)
 {
 	for (int i = 0; i < run->n_measured; i++) {
 		struct rdma_measured *m = &run->measured[i];
@@ -142,12 +142,14 @@ void rates_judge(struct rdma_run *run, const struct baseline *baseline)
 			continue;
 		m->judged.measured = true;
 		m->judged.value = m->result.value;
-		if (baseline)
-			hold_baseline(run, m, baseline);
-		hold_others(run, m);
-		if (!baseline)
-			hold_table(run, m);
 	}
+}
+
+void rates_hold(struct rdma_run *run, const struct baseline *baseline)
+{
+	for (int i = 0; i < run->n_measured; i++)
+		if (run->measured[i].judged.measured)
+			rate_hold(run, &run->measured[i], baseline);
 }
 
 int rdma_baseline_save(struct rdma_run *run, int status, char why[LIBRARY_WHY])
@@ -162,13 +164,13 @@ int rdma_baseline_save(struct rdma_run *run, int status, char why[LIBRARY_WHY])
 	for (int i = 0; i < run->n_measured && status == STRESS_PASSED; i++) {
 		const struct rdma_measured *m = &run->measured[i];
 
-		if (!is_measured(m))
+		if (!m->judged.measured)
 			continue;
 		baseline_measure(run, m, names[n]);
 		rdma_link_name(run, m, links[n], MEASURE_TEXT);
 		lines[n] = (struct baseline_line){ links[n],    port_of(run, m->from)->speed,
 						   names[n],    rdma_measure_units[m->of.measure],
-						   m->of.bytes, m->result.value };
+						   m->of.bytes, m->judged.value };
 		n++;
 	}
 	if (n)

@@ -15,8 +15,11 @@ struct rate_row {
 extern const struct rate_row rate_rows[];
 extern const int n_rate_rows;
 
-/* Fills measured[].judged. */
-void rates_judge(struct rdma_run *run, const struct baseline *baseline);
+/* Takes the values of what was measured. */
+void rates_measured(struct rdma_run *run);
+/* Holds each to its bounds; may be called again after further turns. */
+void rates_hold(struct rdma_run *run, const struct baseline *baseline);
+enum better rdma_better(const struct rdma_measured *m);
 /* NULL: none fits. */
 const struct rate_row *rate_row_find(double gbits);
 

@@ -22,6 +22,7 @@ struct rdma_measured {
 	bool soft;                 /* an end of it is software */
 	bool small_passes;         /* it failed, and messages in small packets get through */
 	struct judgement judged;
+	int round; /* the call of links_run() that measured it: links of a round run side by side */
 };
 
 struct rdma_run {
@@ -34,7 +35,7 @@ struct rdma_run {
 	int names[RDMA_PORTS_MAX];        /* the rail of a port: shape_port.name */
 	int networks[RDMA_PORTS_MAX];     /* shape_port.network */
 	struct rdma_measured *measured;
-	int n_measured, room;
+	int n_measured, room, n_rounds;
 	struct fault faults[RDMA_FAULTS_MAX]; /* .gpu: the port, -1: of no single one; .to: as there */
 	uint32_t n_faults, faults_of[RDMA_PORTS_MAX];
 	struct notes notes;
@@ -55,14 +56,18 @@ const char *rdma_link_name(const struct rdma_run *run, const struct rdma_measure
 /* links.c: the case on all links of a round at once; results are appended to run->measured. */
 void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_link *links, int n,
 	       const struct rdma_case *of, const struct rdma_place *places);
+/* A round of it again, all its links side by side as before: another turn of those that are below their bound. */
+void links_again(struct rdma_run *run, int round);
 /* Whether this link has failed before: then it is not tried again. */
 bool link_has_failed(const struct rdma_run *run, int from, int to);
 void ports_count(struct rdma_run *run, bool end);
 
 /* port_judge.c: is each port up, and set as the others of its kind? Before anything is measured. */
 void ports_judge(struct rdma_run *run);
+/* rdma_again.c: rates, and rounds with one below its bound again, turn by turn. */
+void rdma_again(struct rdma_run *run, const struct baseline *baseline);
 /* link_judge.c: data, failed links, rates, loss, counters. */
-void links_judge(struct rdma_run *run, const struct baseline *baseline);
+void links_judge(struct rdma_run *run);
 bool ports_alike(const struct rdma_port *a, const struct rdma_port *b);
 /* Of a run that passed only. The exit status. */
 int rdma_baseline_save(struct rdma_run *run, int status, char why[LIBRARY_WHY]);

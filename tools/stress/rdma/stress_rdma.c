@@ -281,9 +281,11 @@ static int test_run(struct rdma_run *run, const struct baseline *baseline, struc
 	if (stopped(run))
 		snprintf(run->partial, sizeof(run->partial), "stopped by a signal after %.0f s", rdma_elapsed_s(run));
 	else
+		rdma_again(run, baseline);
+	if (!*run->partial) {
 		ports_count(run, true);
-	if (!stopped(run))
-		links_judge(run, baseline);
+		links_judge(run);
+	}
 	status = status_of(run, result->why);
 	if (run->options->save_baseline)
 		status = rdma_baseline_save(run, status, result->why);
