@@ -71,6 +71,21 @@ class Gpus:
         return p.returncode, by, p.stderr
 
 
+def dip(gpus, argv, seen, times=1):
+    """Slowness that ends when `seen` has been printed so often. (exit status, standard output)"""
+    slow = f"{gpus.dir}/slow"
+    open(slow, "w").close()
+    p = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=dict(gpus.env, SIM_SLOW_WHILE=slow))
+    lines = []
+    for line in p.stdout:
+        lines.append(line)
+        times -= seen in line
+        if times <= 0 and os.path.exists(slow):
+            os.remove(slow)
+    job.check(times <= 0, f"'{seen}' was not printed: {''.join(lines)}")
+    return p.wait(60), "".join(lines)
+
+
 def without(*missing):
     """The stand-ins without some of them."""
     d = tempfile.mkdtemp(prefix="ranktrace-stress-")

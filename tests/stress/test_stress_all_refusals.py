@@ -27,7 +27,7 @@ def not_possible():
     g.fault(0, LOST)
     expect("lost before", stress(g, *QUICK), 1, "GPU 0", "lost: ")
     expect("one GPU has no links", stress(Gpus(1), *QUICK), 0, "it needs 2 GPUs, and this host has 1",
-           "passed after", "partial: few types", "not judged: no baseline", "GPU 0 ")
+           "passed after", "a short check; --full has all types", "not judged: no baseline", "GPU 0 ")
     expect("how thorough", stress(Gpus(1), "all"), 2, "--quick", "--full")
     expect("both", stress(Gpus(1), "all", "--quick", "--full"), 2, "--quick")
     expect("a place for none", stress(Gpus(1), *QUICK, "--html", "/nowhere/x"), 2, "/nowhere/x", "No such file")

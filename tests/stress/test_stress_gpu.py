@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ranktrace stress gpu` on simulated GPUs: a healthy node passes; each fault of a device is found, the right device is
 named, where and which bit; what cannot be tested is no pass."""
+import json
 import sys
 import threading
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
-from stress import ECC, ROWS, THERMAL, XID, Gpus
+from stress import ECC, ROWS, THERMAL, XID, Gpus, dip
 
 draw, _ = job.seed()
 ONE = ["--only", "bf16", "--time", "0.5"]
@@ -78,12 +79,26 @@ def memory():
 def rates():
     status, by, _ = Gpus(4, SIM_GPU_SLOW="2:12").lines("--only", "bf16,memory", "--time", "1")
     expect("12 % slower", status, by, 1, 2, "slow")
+    job.check(all(len(f["turns"]) == 5 for f in faults(by)), f"not measured five times: {faults(by)}")
     status, by, _ = Gpus(4, SIM_GPU_SLOW="2:5").lines("--only", "bf16,memory", "--time", "1")
     expect("5 % slower: the silicon lottery", status, by, 0)
-    status, by, _ = Gpus(1, SIM_GPU_NAME="NVIDIA H200").lines("--only", "bf16,memory", "--time", "1")
+    status, by, _ = Gpus(1, SIM_GPU_NAME="NVIDIA H200").lines("--only", "bf16,memory", "--time", "1", "--again", 1)
     expect("below the table's row", status, by, 1, 0, "slow")
     rows = {r["measure"]: r.get("rule") for r in by["rate"]}
     job.check(rows["memory"].startswith("table, *H200*") and rows["bf16"] is None, f"{rows}")
+
+
+def dips():
+    """A GPU that is slow until its second window, which is there because the first was slow: no fault."""
+    g = Gpus(4, SIM_GPU_SLOW="2:30")
+    status, out = dip(g, g.argv("--json", "--only", "bf16", "--time", "0.5"), '"window"', 2)
+    by = {}
+    for line in map(json.loads, out.splitlines()):
+        by.setdefault(line["type"], []).append(line)
+    expect("slow in one window", status, by, 0)
+    job.check(any(n.startswith("GPU 2: bf16: unsteady: ") for n in by["end"][0]["notes"]), f"{by['end']}")
+    turns = next(r for r in by["rate"] if r["subject"]["gpu"] == 2)
+    job.check(len(turns["turns"]) >= 2 and turns["value"] == max(turns["turns"]), f"{turns}")
 
 
 def lost():
@@ -123,5 +138,5 @@ def self_test():
     job.check(p.returncode == 1 and p.stdout.startswith("without a fault on purpose: GPU 1:"), p.stdout)
 
 
-for case in (healthy, patterns, corruption, lanes, memory, rates, lost, health, unsupported, self_test):
+for case in (healthy, patterns, corruption, lanes, memory, rates, dips, lost, health, unsupported, self_test):
     case()

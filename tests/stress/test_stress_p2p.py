@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ranktrace stress p2p` on simulated GPUs: a healthy node passes with its rates; a slow pair is named 10 of 10, as are
-wrong data, a GPU all of whose links are slow, a slow way to the host, missing NVLinks and lanes; refusals."""
+wrong data, a GPU all of whose links are slow, a slow way to the host, missing NVLinks and lanes; a dip is none; refusals."""
 import json
 import os
 import signal
@@ -10,10 +10,11 @@ import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
-from stress import Gpus, without
+from stress import Gpus, dip, without
 
 draw, _ = job.seed()
 RANKTRACE = os.path.abspath(job.RANKTRACE)
+AGAIN = ["--again", "1"]  # of what is slow in each turn: the time of four is not needed
 NVLINK_DOWN, PCIE = 1 << 5, 1 << 6
 
 
@@ -60,17 +61,36 @@ def healthy():
 
 
 def slow_pair():
-    for _ in range(10):
+    """Each is measured again; what is slow in each turn is named, however many turns there are."""
+    for trial in range(10):
+        again = ["--again", 1] if trial else []  # the first one as a user has it
         n = draw.randrange(3, 6)
         a, b = draw.sample(range(n), 2)
         percent = draw.randrange(40, 120)
         pair = (f"link GPU {a} to GPU {b},", f"link GPU {b} to GPU {a},")
         by = expect(f"{a} to {b} of {n} {percent} % slower", Gpus(n, SIM_P2P_SLOW=f"{a}-{b}:{percent}"), 1, *pair,
-                    gpus=(a, b))
+                    gpus=(a, b), args=again)
+        turns = [len(f["turns"]) for f in by["fault"]]
+        job.check(turns == [2 if trial else 5] * len(turns), f"measured {turns} times")
         job.check(any("copy engine" in f["summary"] and pair[0] in f["summary"] for f in by["fault"]), f"{by['fault']}")
     every = ",".join(f"2-{i}:60,{i}-2:60" for i in (0, 1, 3))
-    expect("all links of GPU 2", Gpus(4, SIM_P2P_SLOW=every), 1, "all its links", gpus=[2])
+    expect("all links of GPU 2", Gpus(4, SIM_P2P_SLOW=every), 1, "all its links", gpus=[2], args=AGAIN)
     expect("5 % slower", Gpus(4, SIM_P2P_SLOW="0-1:4"), 0)
+
+
+def dips():
+    """Slow until it is measured again: no fault, and the report says what was measured. Never again: a fault."""
+    for what, n, env, words in (("a link", 3, dict(SIM_P2P_SLOW="0-2:60"), "link GPU 0 to GPU 2, copy engine: unsteady: "),
+                                ("the way to the host", 3, dict(SIM_HOST_SLOW="1-1:60"),
+                                 "GPU 1: GPU to host, memory of node 0: unsteady: ")):
+        status, out = dip(Gpus(n, **env), argv(), "below the bound")
+        note = next((x for x in out.splitlines() if words in x), "")
+        print(f"a dip of {what}: exit {status}: {note.strip()}")
+        job.check(status == 0 and "GB/s in 2 measurements, the first less than" in note, out)
+        job.check("FAILED" not in out and "!" not in out, out)
+    by = expect("measured once", Gpus(3, SIM_P2P_SLOW="0-2:60"), 1, "GPU 0 to GPU 2,", "GPU 2 to GPU 0,", gpus=(0, 2),
+                args=("--again", "0"))
+    job.check(not any("turns" in f for f in by["fault"]), f"{by['fault']}")
 
 
 def wrong_data():
@@ -87,13 +107,14 @@ def links():
     for a, b in (a, b), (b, a):
         expect(f"no access from {a} to {b}, injected", Gpus(4), 1, "no peer access", f"link GPU {a} to GPU {b}",
                gpus=[a], args=("--inject", f"nopeer:gpu={a},to={b}"))
-    expect("the way to the host", Gpus(3, SIM_HOST_SLOW="1-1:40"), 1, "host to GPU", "GPU to host", gpus=[1])
+    expect("the way to the host", Gpus(3, SIM_HOST_SLOW="1-1:40"), 1, "host to GPU", "GPU to host", gpus=[1],
+           args=AGAIN)
     for what, bit, word in (("NVLink", NVLINK_DOWN, "17 of its NVLinks are active"), ("PCIe", PCIE, "8 lanes")):
         g = Gpus(3)
         g.fault(2, bit)
         expect(what, g, 1, word, gpus=[2])
     expect("below the table", Gpus(2, SIM_GPU_NAME="NVIDIA H200", SIM_P2P_SLOW="0-1:40,1-0:40"), 1, "table, *H200*",
-           gpus=[0, 1])
+           gpus=[0, 1], args=AGAIN)
     expect("lost", Gpus(3, SIM_GPU_LOSE="1:60"), 1, "out of the test", gpus=[1])
 
 
@@ -110,7 +131,7 @@ def baseline():
     job.check(not by["end"][0]["notes"], f"{by['end']}")
     every = ",".join(f"{a}-{b}:40" for a in range(3) for b in range(3) if a != b)
     by = expect("all links slower alike", Gpus(3, SIM_P2P_SLOW=every), 1, "all its links", "link GPU",
-                args=("--baseline", path))
+                args=("--baseline", path, *AGAIN))
     job.check(all("own baseline" in f["rule"] for f in by["fault"]), f"{by['fault']}")
     by = expect("other sizes", g, 0, args=("--baseline", path, "--force", "--bytes", "2M"))
     job.check("the baseline has no" in by["end"][0]["notes"][0], f"{by['end']}")
@@ -151,5 +172,5 @@ def refused():
               out + err)
 
 
-for case in (healthy, slow_pair, wrong_data, links, baseline, refused):
+for case in (healthy, slow_pair, dips, wrong_data, links, baseline, refused):
     case()

@@ -12,6 +12,7 @@ import time
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 from net_hosts import Hosts
+from stress import dip
 from verbs_sim import Verbs, by_type, library, put
 
 draw, _ = job.seed()
@@ -91,6 +92,17 @@ def faults():
     check("a port that completes nothing", status, by, err, 1, "sim0", "dead_link", "nothing was completed for 2 s")
 
 
+def dips():
+    """Slow until its round is measured again: a note. The other links of the round are measured beside it."""
+    v = Verbs(3, SIM_VERBS_SLOW="1:200")
+    status, out = dip(v, v.argv("--json", *ONE, *LINKS), '"port_case"', 6)
+    by = by_type(out)
+    check("slow in one turn", status, by, "", 0)
+    notes = [n for n in by["end"][0]["notes"] if "bandwidth unsteady: " in n]
+    job.check(notes and all("sim1:1" in n and "in 2 measurements" in n for n in notes), f"{by['end']}")
+    job.check(len(by["port_case"]) == 6, f"{by['port_case']}")
+
+
 def ordinary():
     """A port without a cable is none that failed; memory of a node that is not there is said, and no more."""
     status, by, err = Verbs(2, SIM_VERBS_DOWN=1).lines(*ONE, "--shapes", "loopback")
@@ -132,7 +144,8 @@ def baseline():
     status, by, err = v.lines(*ONE, *LINKS, "--baseline", path)
     check("held", status, by, err, 0)
     v.env["SIM_VERBS_SLOW"] = "1:1"
-    status, by, err = v.lines(*ONE, *LINKS, "--baseline", path)
+    status, by, err = v.lines(*ONE, *LINKS, "--baseline", path, "--again", 1)
+    job.check(all(len(f["turns"]) == 2 for f in by["fault"]), f"{by['fault']}")
     check("slower than it", status, by, err, 1, {"sim0", "sim1"}, "slow", "92 % of the own baseline")
     status, by, err = v.lines(*ONE, *LINKS, "--save-baseline", f"{v.dir}/bad")
     job.check(not os.path.exists(f"{v.dir}/bad"), "a baseline of a run that failed")
@@ -305,7 +318,7 @@ def host_dies():
 
 
 library()
-cases = (healthy, faults, ordinary, baseline, refusals, interrupted, hosts, hosts_list, host_dies)
+cases = (healthy, faults, dips, ordinary, baseline, refusals, interrupted, hosts, hosts_list, host_dies)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     begin_s = time.monotonic()
     case()

@@ -210,6 +210,20 @@ static void ports_print(const struct all *all)
 	}
 }
 
+/* What the tests had to say beside their faults: a link that was unsteady, what was not compared. */
+static void notes_of_tests_print(const struct all *all)
+{
+	const cJSON *line, *note;
+
+	cJSON_ArrayForEach(line, all->lines)
+	{
+		if (!is_type(line, "end"))
+			continue;
+		cJSON_ArrayForEach(note, cJSON_GetObjectItem(line, "notes"))
+			printf("note     %s: %s\n", line_text(line, "test"), cJSON_GetStringValue(note));
+	}
+}
+
 /* Of a host that passed: devices that it has, and that were not tested. */
 static void quiet_print(const struct all *all, int status)
 {
@@ -239,10 +253,11 @@ void all_print(const struct all *all, int status)
 	matrix_print(all, "copy engine");
 	ports_print(all);
 	printf("\n");
+	notes_of_tests_print(all);
 	faults_print(all);
 	gethostname(host, sizeof(host) - 1);
 	printf("stress all %s on %s: %s after %.0f s%s\n", all->options->all.quick ? "--quick" : "--full", host,
 	       words[status], (clock_monotonic_ns() - all->begin_ns) * 1e-9,
-	       status == STRESS_PASSED && all->options->all.quick ? " (partial: few types, sizes and patterns)" : "");
+	       status == STRESS_PASSED && all->options->all.quick ? ": a short check; --full has all types, sizes and patterns" : "");
 	fflush(stdout);
 }

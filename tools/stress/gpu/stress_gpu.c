@@ -161,7 +161,7 @@ static int members_run(struct stress_run *run, struct plan *plan, char why[LIBRA
 	return STRESS_PASSED;
 }
 
-/* What of a whole run is missing, in words; "": nothing. */
+/* What of a whole run is missing, in words; "": nothing. A quick run is short on purpose: that is no defect of it. */
 static void partial_say(struct stress_run *run, char partial[160])
 {
 	const char *cut = NULL;
@@ -173,7 +173,7 @@ static void partial_say(struct stress_run *run, char partial[160])
 	if (run->stopped)
 		snprintf(partial, 160, "stopped by a signal after %.0f of %.0f s", run_elapsed_s(run),
 			 run->options->time_ns * 1e-9);
-	else if (cut)
+	else if (cut && !run->options->all.quick)
 		snprintf(partial, 160, "%s", cut);
 }
 

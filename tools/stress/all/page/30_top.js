@@ -25,13 +25,14 @@ function firstWords() {
 function verdict() {
   const level = faultsOf().some((f) => f.severity === "critical") ? "critical" : data.status === 0 ? "ok" : "warning";
   const [what, why, act] = firstWords(), partial = ended().partial;
+  const short = partial && partial.startsWith("--quick"); // on purpose, and all of it was there
   const gpus = new Set(of("verdict").filter((v) => v.subject.uuid).map((v) => v.subject.uuid));
   const figures = [["faults", faultsOf().length], ["GPUs", gpus.size], ["took", seconds(ended().elapsed_s || 0)]];
   return el("section", { class: "card verdict " + level, "aria-label": "Verdict" },
     el("span", { class: "pill " + level }, STATUS[data.status]), partial && " ",
-    partial && el("span", { class: "pill over" }, "partial"),
+    partial && el("span", { class: "pill over" }, short ? "short check" : "partial"),
     el("h1", {}, what), why && el("p", {}, why), act && el("p", { class: "do" }, act),
-    partial && el("p", { class: "hint" }, "Partial: " + partial),
+    partial && el("p", { class: "hint" }, (short ? "Short check: " : "Partial: ") + partial),
     el("dl", { class: "figures" }, figures.map(([name, value]) =>
       el("div", { class: name === "faults" && value ? "bad" : "" }, el("dt", {}, name),
         el("dd", {}, String(value))))));
