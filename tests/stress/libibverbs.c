@@ -13,7 +13,7 @@
  *   SIM_VERBS_LOSE=1:500         it is gone after as many messages that it sends
  *   SIM_VERBS_MUTE=1:3           its port does not answer the third and later questions
  *   SIM_VERBS_FLIP=1[:read]      a bit of each 40th message that it receives is wrong
- *   SIM_VERBS_SLOW=1:20          its messages take 20 us more; as long as the file SIM_SLOW_WHILE is there, if it is set
+ *   SIM_VERBS_SLOW=1:20          its messages take 20 us more, while SIM_SLOW_WHILE is there, if set
  *   SIM_VERBS_LOSS=1             each 10th message is counted as out of sequence
  *   SIM_VERBS_HANG=1             nothing that it posts is ever completed
  *   SIM_VERBS_NO_MR=1            no memory can be registered, SIM_VERBS_NO_OPEN=1: no device opened

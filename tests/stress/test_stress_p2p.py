@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ranktrace stress p2p` on simulated GPUs: a healthy node passes with its rates; a slow pair is named 10 of 10, as are
-wrong data, a GPU all of whose links are slow, a slow way to the host, missing NVLinks and lanes; a dip is none; refusals."""
+wrong data, a GPU all of whose links are slow, a slow way to the host, missing NVLinks and lanes; a dip is not;
+refusals."""
 import json
 import os
 import signal
@@ -80,7 +81,8 @@ def slow_pair():
 
 def dips():
     """Slow until it is measured again: no fault, and the report says what was measured. Never again: a fault."""
-    for what, n, env, words in (("a link", 3, dict(SIM_P2P_SLOW="0-2:60"), "link GPU 0 to GPU 2, copy engine: unsteady: "),
+    for what, n, env, words in (("a link", 3, dict(SIM_P2P_SLOW="0-2:60"),
+                                 "link GPU 0 to GPU 2, copy engine: unsteady: "),
                                 ("the way to the host", 3, dict(SIM_HOST_SLOW="1-1:60"),
                                  "GPU 1: GPU to host, memory of node 0: unsteady: ")):
         status, out = dip(Gpus(n, **env), argv(), "below the bound")

@@ -72,9 +72,9 @@ struct bounds {
 	struct baseline_line own;
 	double *others; /* they are sorted */
 	int n_others;
-	bool quartile;      /* the upper one of the others, of a time the lower; not the median */
+	bool quartile;                    /* the upper one of the others, of a time the lower; not the median */
 	const char *others_are, *besides; /* "the node's "; ", in software" */
-	double least;       /* of a row of a table; 0: none */
+	double least;                     /* of a row of a table; 0: none */
 	char row[JUDGE_RULE];
 };
 
@@ -104,8 +104,8 @@ bool again_next(struct again *again);
 bool again_is_over(const struct again *again);
 
 #define JUDGE_TEXT (JUDGE_RULE + 64 + 12 * JUDGE_TURNS)
-/* "12.5 GB/s, less than 18.4 (RULE); measured 3 times: 12.1, 12.5, 11.9" of one that failed; "12.1, 24.9 GB/s: unsteady,
- * at first less than 18.4 (RULE)" of one that did not in each turn. */
+/* "12.5 GB/s, less than 18.4 (RULE); measured 3 times: 12.1, 12.5, 11.9" of one that failed; "12.1, 24.9 GB/s:
+ * unsteady, at first less than 18.4 (RULE)" of one that did not in each turn. */
 const char *judgement_text(const struct judgement *j, enum better better, const char *unit, char *text, size_t size);
 /* The rate of a window: of a round, or of another turn. */
 void run_window_take(struct stress_gpu *gpu, int measure, double rate);

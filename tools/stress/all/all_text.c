@@ -258,6 +258,8 @@ void all_print(const struct all *all, int status)
 	gethostname(host, sizeof(host) - 1);
 	printf("stress all %s on %s: %s after %.0f s%s\n", all->options->all.quick ? "--quick" : "--full", host,
 	       words[status], (clock_monotonic_ns() - all->begin_ns) * 1e-9,
-	       status == STRESS_PASSED && all->options->all.quick ? ": a short check; --full has all types, sizes and patterns" : "");
+	       status == STRESS_PASSED && all->options->all.quick
+		       ? ": a short check; --full has all types, sizes and patterns"
+		       : "");
 	fflush(stdout);
 }

@@ -2,7 +2,7 @@
  *
  * nccl_judge.c - is a group's bandwidth what it should be? By the own baseline, else the table; besides, groups of
  * equal size (rails, hosts) by the median of the others. Only the largest size of each case is judged: small ones are
- * latency, which a busy host moves.
+ * latency, which a busy host moves. What is below its bound is run again, on all groups side by side as before.
  */
 #include <fnmatch.h>
 #include <stdio.h>
@@ -127,6 +127,68 @@ static bool is_largest(const struct nccl_run *run, const struct nccl_rate *rate)
 	return rate->n_values > 0;
 }
 
+static void rates_measured(struct nccl_run *run)
+{
+	for (int i = 0; i < run->n_rates; i++) {
+		struct nccl_rate *rate = &run->rates[i];
+
+		if (!rate->n_values)
+			continue;
+		rate->judged.value = values_median(rate->values, rate->n_values);
+		rate->judged.n_rounds = rate->n_values;
+		rate->judged.measured = true;
+	}
+}
+
+static void rates_hold(struct nccl_run *run, const struct baseline *baseline)
+{
+	for (int i = 0; i < run->n_rates; i++)
+		if (is_largest(run, &run->rates[i]))
+			rate_hold(run, &run->rates[i], baseline);
+}
+
+/* --- again --- */
+
+/* The first open one of a case runs it for all groups. */
+static bool is_first_open(const struct nccl_run *run, int rate)
+{
+	for (int i = 0; i < rate; i++)
+		if (judgement_is_open(&run->rates[i].judged) && nccl_same_case(&run->rates[i].of, &run->rates[rate].of))
+			return false;
+	return judgement_is_open(&run->rates[rate].judged);
+}
+
+static bool any_open(const struct nccl_run *run)
+{
+	for (int i = 0; i < run->n_rates; i++)
+		if (judgement_is_open(&run->rates[i].judged) && run->groups[run->rates[i].group].joined)
+			return true;
+	return false;
+}
+
+void nccl_hold(struct nccl_run *run, const struct baseline *baseline)
+{
+	struct again again;
+	uint64_t seed = run->options->seed << 20 | 1u << 19; /* operands that no sweep had */
+
+	rates_measured(run);
+	rates_hold(run, baseline);
+	run->again = true;
+	again_begin(&again, run->options);
+	while (any_open(run) && again_next(&again)) {
+		for (int i = 0; i < run->n_rates && !run->c.stopped && !again_is_over(&again); i++) {
+			struct nccl_case of = run->rates[i].of;
+
+			of.seed = seed++;
+			if (is_first_open(run, i))
+				nccl_case_run(run, &of);
+		}
+		rates_hold(run, baseline);
+	}
+}
+
+/* --- faults --- */
+
 static const char *rate_text(const struct nccl_run *run, const struct nccl_rate *rate, char *text, size_t size)
 {
 	char what[160], judged[JUDGE_TEXT];
@@ -145,26 +207,6 @@ static void slow_fault(struct nccl_run *run, const struct nccl_rate *rate)
 	snprintf(fault.text, sizeof(fault.text), "%s%s", rate_text(run, rate, text, sizeof(text)),
 		 run->n_groups > 1 ? "" : ": ranktrace stress p2p, or --split and --bisect over hosts, name a link");
 	nccl_fault_take(run, &fault);
-}
-
-void nccl_measured(struct nccl_run *run)
-{
-	for (int i = 0; i < run->n_rates; i++) {
-		struct nccl_rate *rate = &run->rates[i];
-
-		if (!rate->n_values)
-			continue;
-		rate->judged.value = values_median(rate->values, rate->n_values);
-		rate->judged.n_rounds = rate->n_values;
-		rate->judged.measured = true;
-	}
-}
-
-void nccl_hold(struct nccl_run *run, const struct baseline *baseline)
-{
-	for (int i = 0; i < run->n_rates; i++)
-		if (is_largest(run, &run->rates[i]))
-			rate_hold(run, &run->rates[i], baseline);
 }
 
 void nccl_judge(struct nccl_run *run)

@@ -205,8 +205,8 @@ static void rates_print(const struct nccl_run *run)
 			continue;
 		nccl_measure_name(run, r, measure, sizeof(measure));
 		printf("  %s: %s, %llu bytes: %.4g GB/s, %s %.4g: %s\n", run->groups[r->group].name, measure,
-		       (unsigned long long)r->of.bytes, r->judged.value, r->judged.failed ? "FAILED, less than" : "at least",
-		       r->judged.bound, r->judged.rule);
+		       (unsigned long long)r->of.bytes, r->judged.value,
+		       r->judged.failed ? "FAILED, less than" : "at least", r->judged.bound, r->judged.rule);
 	}
 }
 

@@ -53,12 +53,9 @@ void nccl_isolate(struct nccl_run *run, const struct trial_group *g, const struc
 
 /* stress_nccl.c: the case on all groups that are whole; keeps their rates, and looks for whose fault it is. */
 void nccl_case_run(struct nccl_run *run, const struct nccl_case *of);
-/* nccl_again.c: after the sweeps, the cases that are below their bound, turn by turn. */
-void nccl_again(struct nccl_run *run, const struct baseline *baseline);
 
-/* nccl_judge.c: what all sweeps came to; rates against a baseline, the other groups, the table, and again after a
- * further turn; the faults. */
-void nccl_measured(struct nccl_run *run);
+/* nccl_judge.c: rates of the sweeps against a baseline, the other groups, the table; the cases that are below their
+ * bound again, turn by turn. Then the faults. */
 void nccl_hold(struct nccl_run *run, const struct baseline *baseline);
 void nccl_judge(struct nccl_run *run);
 bool nccl_same_case(const struct nccl_case *a, const struct nccl_case *b);

@@ -94,7 +94,8 @@ void nccl_scaling_report(const struct nccl_run *run)
 		begun = true;
 		printf("%-14s %-8s %12llu %-3s %10.1f %10.1f %9.2f %8.0f %% %9.2f  %s\n",
 		       collectives[r->of.collective].name, nccl_types[r->of.type].name, (unsigned long long)r->bytes,
-		       r->of.in_place ? "in" : "out", s.us, r->p99 * 1e6, r->judged.value, 100 * r->judged.value / s.best_busbw,
-		       s.us / linear_us, run->n_groups > 1 ? run->groups[r->group].name : "");
+		       r->of.in_place ? "in" : "out", s.us, r->p99 * 1e6, r->judged.value,
+		       100 * r->judged.value / s.best_busbw, s.us / linear_us,
+		       run->n_groups > 1 ? run->groups[r->group].name : "");
 	}
 }

@@ -274,7 +274,7 @@ static void sweeps_run(struct nccl_run *run, const struct baseline *baseline)
 		sweep(run, &seed);
 	while (run->options->time_ns && !over(run) && !run->n_faults);
 	if (!run->c.stopped)
-		nccl_again(run, baseline);
+		nccl_hold(run, baseline);
 	for (int i = 0; i < run->n_groups; i++)
 		if (run->groups[i].joined)
 			trial_close(&run->c, &run->groups[i], 1);

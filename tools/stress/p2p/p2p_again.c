@@ -18,7 +18,8 @@ static int link_again(struct p2p *p, int from, int to, enum link_measure measure
 	double value;
 	int err;
 
-	if ((both && from > to) || !(link_is_open(p, from, to, measure) || (both && link_is_open(p, to, from, measure))))
+	if ((both && from > to) ||
+	    !(link_is_open(p, from, to, measure) || (both && link_is_open(p, to, from, measure))))
 		return 0;
 	err = p2p_link(p, from, to, measure, &value);
 	if (err)

@@ -113,13 +113,12 @@ static void tolerances_take(const struct rdma_measured *m, struct bounds *b)
 static void rate_hold(struct rdma_run *run, struct rdma_measured *m, const struct baseline *baseline)
 {
 	char name[MEASURE_TEXT], link[MEASURE_TEXT];
-	struct bounds b = { .baseline = baseline,
-			    .own = { .uuid = link,
-				     .device = port_of(run, m->from)->speed,
-				     .measure = name,
-				     .size = m->of.bytes },
-			    .others = calloc(run->n_measured, sizeof(double)),
-			    .quartile = true };
+	struct bounds b = {
+		.baseline = baseline,
+		.own = { .uuid = link, .device = port_of(run, m->from)->speed, .measure = name, .size = m->of.bytes },
+		.others = calloc(run->n_measured, sizeof(double)),
+		.quartile = true
+	};
 
 	if (!b.others)
 		abort();
