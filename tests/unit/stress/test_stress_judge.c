@@ -148,6 +148,114 @@ static void test_table_besides_comparison(void **state)
 	assert_non_null(strstr(run.faults[0].text, "table, *H200*"));
 }
 
+/* Below its bound at first: what its turns come to. */
+static struct judgement held(double first, enum better better, double least)
+{
+	struct judgement j = { .measured = true, .value = first, .n_rounds = 1 };
+	const struct bounds b = { .better = better, .least = least, .row = "a row" };
+
+	judgement_hold(&j, &b);
+	return j;
+}
+
+static void turn(struct judgement *j, enum better better, double value, double least)
+{
+	const struct bounds b = { .better = better, .least = least, .row = "a row" };
+
+	judgement_turn(j, better, value);
+	judgement_hold(j, &b);
+}
+
+static void test_dip_is_unsteady(void **state)
+{
+	struct judgement j = held(31.86, BETTER_MORE, 48);
+	char text[JUDGE_TEXT];
+
+	(void)state;
+	assert_true(judgement_is_open(&j));
+	turn(&j, BETTER_MORE, 40, 48);
+	assert_true(judgement_is_open(&j) && !judgement_is_unsteady(&j));
+	turn(&j, BETTER_MORE, 55, 48);
+	assert_false(judgement_is_open(&j));
+	assert_true(judgement_is_unsteady(&j) && j.value == 55);
+	assert_string_equal(judgement_text(&j, BETTER_MORE, "GB/s", text, sizeof(text)),
+			    "unsteady: 31.86, 40, 55 GB/s in 3 measurements, the first less than 48 (a row)");
+	j = held(50, BETTER_MORE, 48); /* never below: nothing to say */
+	assert_false(judgement_is_open(&j) || judgement_is_unsteady(&j));
+}
+
+static void test_slow_in_each_turn(void **state)
+{
+	struct judgement j = held(30, BETTER_MORE, 48);
+	char text[JUDGE_TEXT];
+
+	(void)state;
+	assert_string_equal(judgement_text(&j, BETTER_MORE, "GB/s", text, sizeof(text)),
+			    "30 GB/s, less than 48 (a row)");
+	turn(&j, BETTER_MORE, 47, 48);
+	turn(&j, BETTER_MORE, 31, 48);
+	assert_true(j.failed && j.value == 47 && j.n_turns == 3);
+	assert_string_equal(judgement_text(&j, BETTER_MORE, "GB/s", text, sizeof(text)),
+			    "47 GB/s at best of 3 measurements (30, 47, 31), less than 48 (a row)");
+	for (int i = 0; i < 2 * JUDGE_TURNS; i++)
+		turn(&j, BETTER_MORE, 20, 48);
+	assert_int_equal(j.n_turns, JUDGE_TURNS);
+	turn(&j, BETTER_MORE, NAN, 48); /* it could not be measured */
+	assert_true(j.failed && j.value == 47);
+}
+
+/* Of a time less is better. */
+static void test_turns_of_latency(void **state)
+{
+	struct judgement j = held(1600, BETTER_LESS, 1250);
+
+	(void)state;
+	turn(&j, BETTER_LESS, 1700, 1250);
+	assert_true(j.failed && j.value == 1600);
+	turn(&j, BETTER_LESS, 1000, 1250);
+	assert_true(judgement_is_unsteady(&j) && j.value == 1000);
+}
+
+/* A day of slowness is not undone by a turn. */
+static void test_median_of_many_is_not_open(void **state)
+{
+	const double values[] = { 700, 600, 705 };
+
+	(void)state;
+	run_make("some GPU", values, 3);
+	run_measured(&run);
+	run_hold(&run, NULL);
+	assert_true(judgement_is_open(&run.gpus[1].judged[NUMBER_bf16]));
+	for (int i = 0; i < 2; i++)
+		run_window_take(&run.gpus[1], NUMBER_bf16, 600);
+	run_measured(&run);
+	run_hold(&run, NULL);
+	assert_true(run.gpus[1].judged[NUMBER_bf16].failed);
+	assert_false(judgement_is_open(&run.gpus[1].judged[NUMBER_bf16]));
+}
+
+/* Turns of a window are of all GPUs: each keeps its best, and only who was below has turns. */
+static void test_turns_of_gpus(void **state)
+{
+	const double values[] = { 700, 600, 705 };
+
+	(void)state;
+	run_make("some GPU", values, 3);
+	run_measured(&run);
+	run_hold(&run, NULL);
+	run.again = true;
+	run_window_take(&run.gpus[0], NUMBER_bf16, 690);
+	run_window_take(&run.gpus[1], NUMBER_bf16, 698);
+	run_window_take(&run.gpus[2], NUMBER_bf16, 710);
+	run_hold(&run, NULL);
+	run_judge(&run);
+	assert_int_equal(run.n_faults, 0);
+	assert_int_equal(run.notes.n, 1);
+	assert_non_null(strstr(run.notes.texts[0], "GPU 1: bf16: unsteady: 600, 698 TFLOP/s"));
+	assert_true(run.gpus[0].judged[NUMBER_bf16].value == 700 && run.gpus[2].judged[NUMBER_bf16].value == 710);
+	assert_int_equal(run.gpus[2].judged[NUMBER_bf16].n_turns, 0);
+}
+
 static void test_missing_fails(void **state)
 {
 	const double values[] = { 700, 0 };
@@ -297,6 +405,11 @@ int main(void)
 		cmocka_unit_test(test_straggler_by_comparison),
 		cmocka_unit_test(test_silicon_lottery_passes),
 		cmocka_unit_test(test_table_besides_comparison),
+		cmocka_unit_test(test_dip_is_unsteady),
+		cmocka_unit_test(test_slow_in_each_turn),
+		cmocka_unit_test(test_turns_of_latency),
+		cmocka_unit_test(test_median_of_many_is_not_open),
+		cmocka_unit_test(test_turns_of_gpus),
 		cmocka_unit_test(test_missing_fails),
 		cmocka_unit_test(test_other_classes_are_no_measure),
 		cmocka_unit_test(test_trend),
