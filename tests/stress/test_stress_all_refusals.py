@@ -22,6 +22,8 @@ def not_possible():
     job.check("passed" not in p.stdout + p.stderr, "a busy GPU says passed")
     expect("no GPU", stress(Gpus(2, SIM_CUDA_FAIL="cuInit:error=100"), *QUICK), 3, "no GPU", "CUDA_VISIBLE_DEVICES")
     expect("no driver", stress(Gpus(2, **without("libcuda.so.1")), *QUICK), 3, "libcuda.so.1", "install NVIDIA's")
+    expect("another major version", stress(Gpus(2, SIM_CUBLASLT_VERSION=140000), *QUICK), 3,
+           "cuBLASLt is version 140000", "--cublaslt FILE")
     expect("out of memory", stress(Gpus(1, SIM_GPU_MIB=60), *QUICK), 3, "out of memory", "not possible here")
     g = Gpus(2)
     g.fault(0, LOST)

@@ -13,7 +13,7 @@ import time
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 from net_hosts import Hosts
-from stress import Gpus, dip, without
+from stress import LOST, SIM, Gpus, dip, without
 
 draw, _ = job.seed()
 RANKTRACE = os.path.abspath(job.RANKTRACE)
@@ -245,7 +245,8 @@ def refused():
             ("an old driver", 3, 2, [], dict(SIM_CUDA_DRIVER_VERSION="10010"), ["440.33"]),
             ("a GPU that is not there", 2, 2, ["--gpus", "2"], {}, ["this host has 2"]),
             ("one host", 3, 2, ["--bisect"], {}, ["--bisect", "one"]),
-            ("no memory", 3, 2, ["--bytes", "1G"], {}, ["nothing could be measured"]),
+            ("another library", 3, 2, ["--nccl", f"{SIM}/libcuda.so.1"], {}, ["has no ncclGetVersion", "--nccl FILE"]),
+            ("no NVML", 3, 2, [], without("libnvidia-ml.so.1"), ["libnvidia-ml.so.1", "driver"]),
             ("gpu's option", 2, 2, ["--only", "bf16"], {}, ["--only"]),
             ("sizes", 2, 2, ["--bytes", "x"], {}, ["1K-1G"]),
             ("a launcher without a number on the host", 2, 2, [], dict(RANK=1, WORLD_SIZE=2), ["LOCAL_RANK"]),
@@ -260,6 +261,12 @@ def refused():
         print(f"{what}: exit {status}: {err.strip().splitlines()[0] if err else by.get('end')}")
         text = err + json.dumps(by)
         job.check(status == code and all(w in text for w in words), f"{what}: exit {status}, not {code}: {text}")
+    status, _, err = nccl(2, "--bytes", "1G", "--collectives", "all_reduce")
+    job.check(status == 3 and "no room for two buffers of 1073741824 bytes: a smaller --bytes" in err, f"memory: {err}")
+    g = Gpus(2)
+    g.fault(1, LOST)
+    p = subprocess.run(argv(*ONE), capture_output=True, text=True, env=g.env, timeout=60)
+    job.check(p.returncode == 3 and "rank 1: GPU 1: it is lost" in p.stderr and "reset" in p.stderr, f"lost: {p}")
     g = Gpus(2)
     g.process(1, os.getpid())
     p = subprocess.run(argv(*ONE), capture_output=True, text=True, env=g.env, timeout=60)

@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
-from stress import Gpus, dip, without
+from stress import LOST, Gpus, dip, without
 
 draw, _ = job.seed()
 RANKTRACE = os.path.abspath(job.RANKTRACE)
@@ -144,6 +144,7 @@ def refused():
                                             ("no GPU", 3, 2, dict(SIM_CUDA_FAIL="cuInit:error=100"), [], "no GPU"),
                                             ("no driver", 3, 2, without("libcuda.so.1"), [],
                                              "libcuda.so.1"),
+                                            ("no NVML", 3, 2, without("libnvidia-ml.so.1"), [], "libnvidia-ml.so.1"),
                                             ("no memory", 3, 2, {}, ["--bytes", "512M"], "smaller --bytes"),
                                             ("an old driver", 3, 2, dict(SIM_CUDA_DRIVER_VERSION="10010"), [],
                                              "440.33"),
@@ -159,6 +160,10 @@ def refused():
         status, _, err = p2p(Gpus(n, **env), *args)
         print(f"{what}: exit {status}: {err.strip().splitlines()[0]}")
         job.check(status == code and words in err, f"{what}: exit {status}: {err}")
+    g = Gpus(2)
+    g.fault(1, LOST)
+    status, _, err = p2p(g)
+    job.check(status == 3 and "GPU 1: it is lost" in err and "reset" in err, f"lost before the start: {status} {err}")
     g = Gpus(2)
     g.process(0, os.getpid())
     status, _, err = p2p(g)

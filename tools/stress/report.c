@@ -198,6 +198,12 @@ void notes_add(struct notes *notes, const char *format, va_list args)
 	notes->n++;
 }
 
+void notes_unmeasured(const struct notes *notes, char *why, size_t size)
+{
+	snprintf(why, size, "nothing could be measured: %.400s",
+		 notes->n ? notes->texts[notes->n - 1] : "no case was tried");
+}
+
 void notes_print(const struct notes *notes)
 {
 	for (int i = 0; i < notes->n; i++)

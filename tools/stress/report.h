@@ -28,6 +28,8 @@ void report_end(struct report *r, const struct stress_run *run, int status, cons
 
 /* Each text once; what has no room is left out. */
 void notes_add(struct notes *notes, const char *format, va_list args);
+/* Why a run has no verdict: its last note says why nothing was measured. */
+void notes_unmeasured(const struct notes *notes, char *why, size_t size);
 void notes_print(const struct notes *notes); /* on standard output, a line each */
 
 #endif

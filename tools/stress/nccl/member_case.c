@@ -287,7 +287,8 @@ static int measure(struct member *m, const struct nccl_case *c, struct wire_resu
 	err = buffers_ensure(m, (p.layout.send > p.layout.recv ? p.layout.send : p.layout.recv) * p.type->bytes);
 	if (err == -ENOMEM) {
 		r->status = CASE_NO_MEMORY;
-		snprintf(r->text, sizeof(r->text), "its memory has no room for two buffers of %llu bytes",
+		snprintf(r->text, sizeof(r->text),
+			 "its memory has no room for two buffers of %llu bytes: a smaller --bytes",
 			 (unsigned long long)p.layout.bytes);
 		return 0;
 	}

@@ -297,9 +297,10 @@ static int status_of(const struct nccl_run *run, const char *partial, char why[L
 		return STRESS_FAILED;
 	if (run->n_measured && !*partial)
 		return STRESS_PASSED;
-	snprintf(why, LIBRARY_WHY, "%s",
-		 *partial ? "stopped before everything had its turn: no verdict"
-			  : "nothing could be measured: the notes above say why");
+	if (*partial)
+		snprintf(why, LIBRARY_WHY, "stopped before everything had its turn: no verdict");
+	else
+		notes_unmeasured(&run->notes, why, LIBRARY_WHY);
 	return STRESS_IMPOSSIBLE;
 }
 

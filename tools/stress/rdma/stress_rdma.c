@@ -259,10 +259,10 @@ static int status_of(struct rdma_run *run, char why[LIBRARY_WHY])
 		n_up += run->is_usable[i];
 	if (!n_up)
 		none_up_say(run, why);
+	else if (*run->partial)
+		snprintf(why, LIBRARY_WHY, "stopped before everything had its turn: no verdict");
 	else
-		snprintf(why, LIBRARY_WHY, "%s",
-			 *run->partial ? "stopped before everything had its turn: no verdict"
-				       : "nothing could be measured: the notes above say why");
+		notes_unmeasured(&run->notes, why, LIBRARY_WHY);
 	return STRESS_IMPOSSIBLE;
 }
 
