@@ -52,7 +52,11 @@ void report_window(struct report *r, const struct stress_run *run, int round)
 		json_window(run, round);
 	if (r->mode != REPORT_PLAIN)
 		return;
-	printf("%8.1f s  round %d: %s\n", run_elapsed_s(run), round, measure_name(run->measure_now));
+	if (run->again)
+		printf("%8.1f s  again, as it is below the bound: %s\n", run_elapsed_s(run),
+		       measure_name(run->measure_now));
+	else
+		printf("%8.1f s  round %d: %s\n", run_elapsed_s(run), round, measure_name(run->measure_now));
 	fflush(stdout);
 }
 

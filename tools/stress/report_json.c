@@ -126,6 +126,8 @@ void json_window(const struct stress_run *run, int round)
 
 	cJSON_AddNumberToObject(line, "round", round);
 	cJSON_AddStringToObject(line, "measure", measure_name(run->measure_now));
+	if (run->again)
+		cJSON_AddTrueToObject(line, "again");
 	json_line_end(line);
 }
 
