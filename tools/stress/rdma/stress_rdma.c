@@ -278,11 +278,11 @@ static int test_run(struct rdma_run *run, const struct baseline *baseline, struc
 	for (int shape = 0; shape < N_RDMA_SHAPES && !stopped(run); shape++)
 		if (run->options->rdma.shapes >> shape & 1)
 			shape_run(run, shape, &seed);
-	if (stopped(run))
-		snprintf(run->partial, sizeof(run->partial), "stopped by a signal after %.0f s", rdma_elapsed_s(run));
-	else
+	if (!stopped(run))
 		rdma_again(run, baseline);
-	if (!*run->partial) {
+	if (stopped(run)) {
+		snprintf(run->partial, sizeof(run->partial), "stopped by a signal after %.0f s", rdma_elapsed_s(run));
+	} else {
 		ports_count(run, true);
 		links_judge(run);
 	}
