@@ -15,6 +15,11 @@ STEP_MS, APART = 60, 16  # steps
 SITE_MOST_S = 8  # one job's rounds after the first four would come every 15 s
 
 
+def hanging(i, rank, seed):
+    return autopsies.Autopsy(["--ranks", 2, "--steps", 100000, "--step-ms", STEP_MS, "--job-id", f"many-{i}", "--port",
+                              29500 + i, "--seed", seed, "--fault", f"hang:rank={rank},step={120 + APART * i},sec=60"])
+
+
 def hangs(s):
     """By job: the newest line of its hang."""
     return {f["job"]: f for f in list(s.findings) if f["kind"] == "hang" and f["phase"] != "close"}
@@ -32,9 +37,7 @@ def main():
     rng, _ = job.seed()
     ranks = [rng.randrange(2) for _ in range(JOBS)]
     with contextlib.ExitStack() as stack:
-        jobs = [stack.enter_context(autopsies.Autopsy(
-            ["--ranks", 2, "--steps", 100000, "--step-ms", STEP_MS, "--job-id", f"many-{i}", "--port", 29500 + i, "--seed",
-             rng.randrange(1 << 30), "--fault", f"hang:rank={rank},step={120 + APART * i},sec=60"])) for i, rank in enumerate(ranks)]
+        jobs = [stack.enter_context(hanging(i, rank, rng.randrange(1 << 30))) for i, rank in enumerate(ranks)]
         s = outside.Session(jobs[0], "watch", *(x for j in jobs[1:] for x in ("--pid", j.process.pid)))
         wait(s, "not all jobs' hangs are reported", lambda h: len(h) == JOBS, job.bar(40))
         begin = time.monotonic()
