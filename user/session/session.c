@@ -445,7 +445,7 @@ static int samplers_turn(struct session *s, uint64_t now_ns)
 }
 
 /* What may take long, a part after the other. Where the detectors' turn is overdue the rest waits for the loop's next
- * turn, which comes at once and begins with it. */
+ * turn, which comes at once and ends it: a host that is always late must not attach at a third of its pace. */
 static int parts_run(struct session *s)
 {
 	static const struct {
@@ -457,13 +457,14 @@ static int parts_run(struct session *s)
 		{ samplers_turn, LAP_SAMPLERS },
 	};
 	struct laps *laps = &s->result.laps;
+	bool ends = s->part; /* the turn before */
 	int err;
 
 	do {
 		err = parts[s->part].run(s, laps->at_ns);
 		laps_add(laps, parts[s->part].lap);
 		s->part = (s->part + 1) % (sizeof(parts) / sizeof(*parts));
-	} while (!err && s->part && laps->at_ns < tick_grid_latest_ns(&s->ticks));
+	} while (!err && s->part && (ends || laps->at_ns < tick_grid_latest_ns(&s->ticks)));
 	return err;
 }
 
