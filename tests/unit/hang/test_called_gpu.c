@@ -203,6 +203,18 @@ static void one_that_died_between(void **state)
 	assert_non_null(f);
 	assert_true(f->class == HANG_PROCESS_DEAD && f->cause == CAUSE_DEAD && f->n_ranks == 1 && f->ranks[0] == 3);
 	assert_int_equal(f->since_ns, CALLED + SEC);
+	for (int r = 0; r < 3; r++)
+		members[r].gone = true; /* they go on without it, in others */
+	assert_null(gpu_stall());
+	for (int r = 0; r < 3; r++)
+		members[r].gone = false;
+	members[3].comm = &(struct comm){ .members = &members[3] }; /* one of its own, as anybody can make */
+	members[3].next_in_comm = NULL;
+	members[2].next_in_comm = NULL;
+	assert_null(gpu_stall());
+	members[3].comm = &comm;
+	members[2].next_in_comm = &members[3];
+	assert_non_null(gpu_stall());
 	known[3]->exit_signal = 0; /* it left as it should */
 	assert_null(gpu_stall());
 }

@@ -267,11 +267,22 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
 	return 0;
 }
 
+/* It left a communicator that others still have: not so where they made theirs anew without it, nor of a process that
+ * only bears the job's name. */
+static bool has_left_peers(const struct proc *p)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		for (const struct member *o = mb->gone ? NULL : mb->comm->members; o; o = o->next_in_comm)
+			if (!o->gone && !o->proc->dead)
+				return true;
+	return false;
+}
+
 /* A rank that died inside what all entered: its peers stand there, and none is behind. NULL: none. */
 static const struct proc *dead_of(const struct gpu_stall_job *j, const struct model *m)
 {
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (p->job == j->job && !p->is_child && p->members && death_is_fault(m, p) &&
+		if (p->job == j->job && !p->is_child && death_is_fault(m, p) && has_left_peers(p) &&
 		    m->now_ns >= larger(j->moved_ns, p->exit_ns) + DEAD_FLOORS * m->hang_floor_ns)
 			return p;
 	return NULL;
