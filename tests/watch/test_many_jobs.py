@@ -17,7 +17,7 @@ SITE_MOST_S = 8  # one job's rounds after the first four would come every 15 s
 
 def hanging(i, rank, seed):
     return autopsies.Autopsy(["--ranks", 2, "--steps", 100000, "--step-ms", STEP_MS, "--job-id", f"many-{i}", "--port",
-                              29500 + i, "--seed", seed, "--fault", f"hang:rank={rank},step={120 + APART * i},sec=60"])
+                              29500 + i, "--seed", seed, "--fault", f"hang:rank={rank},step={120 + APART * i},sec=300"])
 
 
 def hangs(s):
@@ -39,7 +39,9 @@ def main():
     with contextlib.ExitStack() as stack:
         jobs = [stack.enter_context(hanging(i, rank, rng.randrange(1 << 30))) for i, rank in enumerate(ranks)]
         s = outside.Session(jobs[0], "watch", *(x for j in jobs[1:] for x in ("--pid", j.process.pid)))
-        wait(s, "not all jobs' hangs are reported", lambda h: len(h) == JOBS, job.bar(40))
+        for j in jobs:
+            j.wait_fault("hang", timeout=120)  # on a busy machine steps take longer
+        wait(s, "not all jobs' hangs are reported", lambda h: len(h) == JOBS, job.bar(10))
         begin = time.monotonic()
         wait(s, "some have no call site", lambda h: all("native_frame" in f["evidence"] for f in h.values()),
              job.bar(SITE_MOST_S))

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "base/hash.h"
 #include "detect/rank/call_site.h"
 #include "detect/hang/gpu_stall.h"
@@ -25,11 +26,6 @@
 static double seconds(uint64_t ns)
 {
 	return ns * 1e-9;
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
 }
 
 static void note_last_op(struct finding *f, const struct model *m, const struct proc *p)
@@ -280,7 +276,7 @@ static void add_ranks(struct finding *f, struct finding_list *found, const struc
 /* For that long it has not moved; twice its limit where lags are usual, as far as is known by now. */
 static uint64_t unsure_warning_ns(const struct culprit *c)
 {
-	return c->habit.moved_for_ns + later(UNSURE_WARNING_NS, 2 * c->pending.usual_ns);
+	return c->habit.moved_for_ns + larger(UNSURE_WARNING_NS, 2 * c->pending.usual_ns);
 }
 
 int culprit_report(const struct model *m, const struct culprit *c, struct finding_list *found)
@@ -302,7 +298,7 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	if (f->confidence < CONFIDENCE_MIN) {
 		f->class = HANG_UNKNOWN;
 		if (m->hang_floor_ns >= SESSION_FLOOR_NS)
-			f->warning_after_ns = later(f->warning_after_ns, unsure_warning_ns(c));
+			f->warning_after_ns = larger(f->warning_after_ns, unsure_warning_ns(c));
 	}
 	f->critical_after_ns = c->habit.critical_after_ns;
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "detect/gpu/gpu_role.h"
 #include "detect/hang/report.h"
 #include "detect/phrase.h"
@@ -44,11 +45,6 @@ enum host_place {
 
 /* --- progress --- */
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static bool is_rank(const struct proc *p)
 {
 	return !p->is_child && (p->rank >= 0 || p->members);
@@ -70,7 +66,7 @@ static void member_read(struct uncounted_job *j, const struct model *m, const st
 {
 	const struct samples *s = &mb->samples;
 
-	j->moved_ns = later(j->moved_ns, mb->gone ? s->seen_ns : s->moved ? s->since_ns : 0);
+	j->moved_ns = larger(j->moved_ns, mb->gone ? s->seen_ns : s->moved ? s->since_ns : 0);
 	if (mb->gone)
 		return;
 	j->unfit |= !member_stands(m, mb, memo);
@@ -79,7 +75,7 @@ static void member_read(struct uncounted_job *j, const struct model *m, const st
 
 static void rank_read(struct uncounted_job *j, const struct model *m, const struct proc *p, struct even_memo *memo)
 {
-	j->moved_ns = later(j->moved_ns, later(p->dead ? p->exit_ns : p->first_ns, p->last_call_ns));
+	j->moved_ns = larger(j->moved_ns, larger(p->dead ? p->exit_ns : p->first_ns, p->last_call_ns));
 	if (p->dead)
 		return;
 	j->n_ranks++;
@@ -173,7 +169,7 @@ static void odd_add(struct hosts *h, const struct model *m, const struct proc *p
 	uint64_t since = place == HOST_HALTED ? t->since_ns : asleep_since(m, t);
 
 	h->odd = p;
-	h->since_ns = !since || (h->n_odd && !h->since_ns) ? 0 : later(h->since_ns, since);
+	h->since_ns = !since || (h->n_odd && !h->since_ns) ? 0 : larger(h->since_ns, since);
 	h->n_odd++;
 }
 
@@ -193,7 +189,7 @@ static struct hosts hosts_look(const struct uncounted_job *j, const struct model
 		if (place == HOST_ELSEWHERE || place == HOST_HALTED)
 			odd_add(&h, m, p, place);
 	}
-	h.since_ns = h.since_ns ? later(h.since_ns, j->moved_ns) : 0;
+	h.since_ns = h.since_ns ? larger(h.since_ns, j->moved_ns) : 0;
 	return h;
 }
 
