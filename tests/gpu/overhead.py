@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """On a machine with NVIDIA GPUs and PyTorch: what each tier costs real jobs. Cases (arguments; default: all but the
 last): gpu-bound, ddp (bound by its host), fsdp (FSDP2, 24 sharded layers), graph (the step is one CUDA graph), small
-(collectives of 8 bytes at full rate), jax, pipeline (nestedjob.py; four or eight GPUs; name it last). A case is one
-job; windows of STEPS (200) steps with and without a session take turns: off, watch, off, trace, off, ..., PAIRS (5)
-rounds; `profiler` is PyTorch's own beside it. A ratio is the median of the window to the mean of the medians of the two
-untraced windows around it; off to off is the control. Two measures: the whole step, and the host's part of it (until it
-waits for the GPU), which is what a host-bound job waits for. Intervals of 95 % by bootstrap.
-TIERS=watch,trace,burst,profiler chooses. RANKS: ranks that share GPUs (default: the GPUs). Prints a table, one line a
-case and tier, and writes OUT_DIR/overhead.json."""
+(collectives of 8 bytes at full rate), jax, jax-large (bound by its GPUs), pipeline (nestedjob.py; four or eight GPUs;
+name it last). A case is one job; windows of STEPS (200) steps with and without a session take turns: off, watch, off,
+trace, off, ..., PAIRS (5) rounds; `profiler` is PyTorch's own beside it. A ratio is the median of the window to the
+mean of the medians of the two untraced windows around it; off to off is the control. Two measures: the whole step, and
+the host's part of it (until it waits for the GPU), which is what a host-bound job waits for. Intervals of 95 % by
+bootstrap. TIERS=watch,trace,burst,profiler chooses. RANKS: ranks that share GPUs (default: the GPUs). Prints a table,
+one line a case and tier, and writes OUT_DIR/overhead.json."""
 import json
 import os
 import random
@@ -34,7 +34,8 @@ CASES = {
     "fsdp": ("--mode", "hsdp", "--width", 512, "--layers", 24, "--batch", 32),
     "graph": ("--mode", "graph", "--width", 1024, "--layers", 12),
     "small": ("--mode", "small", "--width", 64, "--layers", 1),
-    "jax": None,
+    "jax": (),
+    "jax-large": ("--width", 8192, "--layers", 6),
     "pipeline": ("--layout", "tp=2,dp=1,pp=2" if gpujob.GPUS == 4 else "tp=2,dp=2,pp=2"),
 }
 
@@ -44,15 +45,16 @@ class Job:
         self.log = f"{OUT}/overhead-{case}.steps.0"
         if case == "pipeline":
             gpujob.TRAIN = os.path.join(os.path.dirname(gpujob.TRAIN), "nestedjob.py")
-        if CASES[case]:
+        if not case.startswith("jax"):
             self.process = gpujob.start(f"overhead-{case}", "--seconds", 3600, *CASES[case])
             return
         script = os.path.join(os.path.dirname(gpujob.TRAIN), "jaxjob.py")
-        self.process = subprocess.Popen([sys.executable, script, "--seconds", "3600", f"--prefix={OUT}/overhead-jax"])
-        end = time.monotonic() + 60
+        self.process = subprocess.Popen([sys.executable, script, "--seconds", "3600",
+                                         f"--prefix={OUT}/overhead-{case}", *map(str, CASES[case])])
+        end = time.monotonic() + 90
         while not os.path.exists(self.log) or os.path.getsize(self.log) < 500:
             if time.monotonic() > end:
-                raise SystemExit("jax: the job made no steps")
+                raise SystemExit(f"{case}: the job made no steps")
             time.sleep(0.2)
 
     def lines(self):
@@ -172,7 +174,7 @@ def main():
           "| price, % of a core | ours, % | MiB |\n|---|---|---|---|---|---|---|---|---|---|")
     results = {}
     for case in sys.argv[1:] or [c for c in CASES if c != "pipeline"]:
-        tiers = [t for t in TIERS if t != "profiler" or CASES[case]]
+        tiers = [t for t in TIERS if t != "profiler" or not case.startswith("jax")]
         try:
             job = Job(case)
             time.sleep(3)  # its first steps load and tune

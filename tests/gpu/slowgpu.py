@@ -2,8 +2,8 @@
 """On a machine with two or more NVIDIA GPUs and PyTorch: is a GPU that is slower by 5, 10, 20 % named without a probe?
 One nested job (nestedjob.py, GPU-bound) and one `watch --no-raise` beside it; first nothing for a while (A/A), then in
 turn, each on a rank drawn by SEED and with a pause after: a foreign process that computes for that share of the time on
-the rank's GPU; a kernel that spins for that share of a step in the rank's own stream. LAYOUT as for nested.py. Prints a
-JSON line each: the step times before and during, who was named after how long, who wrongly."""
+the rank's GPU; a kernel that spins for that share of a step in the rank's own stream. LAYOUT as for nested.py;
+SHARES=5,10,20. Prints a JSON line each: the step times before and during, who was named after how long, who wrongly."""
 import os
 import random
 import signal
@@ -18,7 +18,7 @@ from gpujob import OUT, RANKTRACE, findings, say
 LAYOUT = os.environ.get("LAYOUT", "tp=2,dp=2,pp=1")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nestedjob.py")
 HEALTHY_S, FAULT_S, PAUSE_S = 40, 16, 14
-SHARES = (5, 10, 20)
+SHARES = tuple(map(int, os.environ.get("SHARES", "5,10,20").split(",")))
 FOREIGN = """
 import sys, time, torch
 torch.cuda.set_device(int(sys.argv[1]))
