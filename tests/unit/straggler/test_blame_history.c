@@ -230,6 +230,27 @@ static void two_faults_at_once(void **state)
 	}
 }
 
+/* As two H100s recorded it: FSDP2, both ranks bound by their hosts, 28 steps to a period, late now the one, now the
+ * other, and both in nearly each period. None is the one. */
+static void two_late_in_the_same_long_steps(void **state)
+{
+	static const double shares[][2] = {
+		{ 0.043, 0.631 }, { 0.014, 0.181 }, { 0, 0.245 },     { 0.059, 0.092 }, { 0.050, 0.095 }, { 0.005, 0.192 },
+		{ 0.195, 0.013 }, { 0.038, 0.148 }, { 0.018, 0.181 }, { 0.089, 0.077 }, { 0.062, 0.070 }, { 0.142, 0.029 },
+		{ 0.150, 0.046 }, { 0.131, 0.088 }, { 0.173, 0.009 }, { 0.083, 0.049 }, { 0.032, 0.076 }, { 0.112, 0.055 },
+		{ 0.089, 0.110 }, { 0.098, 0.070 }, { 0.171, 0.032 }, { 0.071, 0.071 },
+	};
+
+	(void)state;
+	ranks(2);
+	one.next = &other;
+	for (size_t i = 0; i < sizeof(shares) / sizeof(*shares); i++) {
+		window(shares[i][0], shares[i][1]);
+		other.usual_share += (shares[i][1] - other.usual_share) / (i + 1);
+		assert_false(is_named());
+	}
+}
+
 /* Several times what the others earn on average; the more the less was seen. */
 static void above_what_varies_by_itself(void **state)
 {
@@ -337,6 +358,7 @@ int main(void)
 		TEST(of_two_halves),
 		TEST(one_that_takes_turns),
 		TEST(two_faults_at_once),
+		TEST(two_late_in_the_same_long_steps),
 		TEST(above_what_varies_by_itself),
 		TEST(what_is_over_is_forgotten),
 		TEST(what_was_not_named_is_kept),

@@ -124,10 +124,22 @@ static int ranks_of(const struct job_clock *j, const struct model *m)
 	return n;
 }
 
-/* One whose blame is natural variation, as far as `d` is concerned. */
-static bool is_rival(const struct job_clock *j, const struct blamed *o, const struct blamed *d)
+/* Is a rank left that is not slow together with `d`? Where all are, as both of two are in steps so long that each is
+ * late somewhere, they are what varies by itself. */
+static bool others_left(const struct job_clock *j, const struct blamed *d, double rivals)
 {
-	return o != d && !slow_together(j, o, d);
+	double together = 0;
+
+	for (const struct blamed *o = j->blamed; o; o = o->next)
+		if (o != d && slow_together(j, o, d))
+			together += (double)o->n / d->n;
+	return together < rivals;
+}
+
+/* One whose blame is natural variation, as far as `d` is concerned. */
+static bool is_rival(const struct job_clock *j, const struct blamed *o, const struct blamed *d, double rivals)
+{
+	return o != d && !(slow_together(j, o, d) && others_left(j, d, rivals));
 }
 
 /* What a job's natural variation earns somebody in each iteration: the blame of those that are not slow themselves. */
@@ -136,7 +148,7 @@ static double noise_share(const struct job_clock *j, const struct blamed *d, dou
 	double sum = 0;
 
 	for (const struct blamed *o = j->blamed; o; o = o->next)
-		if (is_rival(j, o, d))
+		if (is_rival(j, o, d, rivals))
 			sum += o->usual_share;
 	return sum * (rivals + 1) / rivals + NOISE_UNSEEN / j->n;
 }
@@ -165,7 +177,7 @@ static double luck_of_one(const struct job_clock *j, const struct blamed *d, dou
 		bool other = false;
 
 		for (const struct blamed *o = j->blamed; o && !other; o = o->next)
-			other = is_rival(j, o, d) && o->slow[at];
+			other = is_rival(j, o, d, rivals) && o->slow[at];
 		seen += !d->slow[at];
 		others += !d->slow[at] && other;
 	}
