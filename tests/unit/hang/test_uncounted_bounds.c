@@ -299,6 +299,30 @@ static void whose_stacks_are_wanted(void **state)
 	assert_int_equal(uncounted_unread(&m, 2 * SEC, some, RANKS), 0);
 }
 
+/* As a rank was met on an H100: read while it launched a kernel, it went on into NCCL and polls there. */
+static void who_went_on_is_read_again(void **state)
+{
+	const struct proc *some[RANKS];
+
+	(void)state;
+	tasks[1].stack.native = tasks[1].stack.frames = "cuLaunchKernel (libcuda.so.1)";
+	tasks[1].state = TASK_ON_CPU;
+	tasks[1].stack.ns = SLEPT + 6 * SEC;
+	scanned(SLEPT + 9 * SEC - 1);
+	assert_int_equal(uncounted_unread(&m, 2 * SEC, some, RANKS), 0);
+	scanned(SLEPT + 9 * SEC);
+	assert_int_equal(uncounted_unread(&m, 2 * SEC, some, RANKS), 1);
+	assert_ptr_equal(some[0], &procs[1]);
+	tasks[1].state = TASK_SLEEP;
+	assert_int_equal(uncounted_unread(&m, 2 * SEC, some, RANKS), 0);
+	tasks[1].since_ns = SLEPT + 6 * SEC + 1; /* it fell asleep after it was read */
+	assert_int_equal(uncounted_unread(&m, 2 * SEC, some, RANKS), 1);
+	tasks[1].stack.native = tasks[1].stack.frames = "cuStreamSynchronize (libcuda.so.1)";
+	assert_int_equal(uncounted_unread(&m, 2 * SEC, some, RANKS), 0);
+	tasks[1].stack.native = tasks[1].stack.frames = "ncclGroupEnd (libnccl.so.2)";
+	assert_int_equal(uncounted_unread(&m, 2 * SEC, some, RANKS), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +333,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(several_outside_of_nccl, fresh, done),
 		cmocka_unit_test_setup_teardown(when_nothing_is_known, NULL, done),
 		cmocka_unit_test_setup_teardown(one_that_waits_for_a_rank, fresh, done),
+		cmocka_unit_test_setup_teardown(who_went_on_is_read_again, fresh, done),
 		cmocka_unit_test_setup_teardown(what_is_reported_already, fresh, done),
 		cmocka_unit_test_setup_teardown(whose_stacks_are_wanted, fresh, done),
 	};

@@ -429,7 +429,8 @@ static int job_unread(const struct uncounted_job *j, const struct model *m, uint
 		return 0;
 	for (const struct proc *p = m->procs; p && n < max; p = p->next)
 		if (is_of_job(j, p) && place_of(j, m, p) != HOST_HALTED && !p->outside.stacks_unread &&
-		    (place_of(j, m, p) == HOST_UNKNOWN || stack_ns(j, p) <= since_ns))
+		    (place_of(j, m, p) == HOST_UNKNOWN || stack_ns(j, p) <= since_ns ||
+		     call_site_passed(p, asleep_since(m, places_main_task(p)), m->now_ns)))
 			ret[n++] = p;
 	return n;
 }

@@ -8,6 +8,7 @@
 
 #include "detect/phrase.h"
 
+#define PASSING_NS 3000000000ull
 #define OTHERS_MAX 256 /* ranks read for where most of them are */
 
 /* It has called NCCL or waited for its GPU since then: where it stood for an earlier fault says nothing of this one. */
@@ -131,6 +132,14 @@ bool call_site_in_nccl_or_driver(const struct proc *p)
 	const struct task *t = call_site_task(p);
 
 	return any_line(t, line_in_nccl_or_driver) || (t && !strncmp(t->stack.file, "/dev/nvidia", 11));
+}
+
+bool call_site_passed(const struct proc *p, uint64_t asleep_ns, uint64_t now_ns)
+{
+	const struct task *t = call_site_task(p);
+	bool sleeps_there = t && asleep_ns && asleep_ns <= t->stack.ns;
+
+	return t && t->stack.ns + PASSING_NS <= now_ns && !sleeps_there && !gpu_wait(t) && !any_line(t, line_in_nccl);
 }
 
 int call_site_same(const struct task *a, const struct task *b)
