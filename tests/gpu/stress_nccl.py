@@ -21,6 +21,7 @@ LIBRARY = ["--nccl", os.environ["NCCL"]] if "NCCL" in os.environ else []
 PROGRAMS = dict(all_reduce="all_reduce", all_gather="all_gather", reduce_scatter="reduce_scatter",
                 broadcast="broadcast", reduce="reduce", alltoall="alltoall", sendrecv="sendrecv")
 SIZES, SIZES_THEIRS = "1M-256M:16", ("-b", "1M", "-e", "256M", "-f", "16")
+ITERATIONS = "400"
 N = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
 
 
@@ -54,9 +55,10 @@ def correct():
 
 
 def theirs(program):
-    """{size in bytes: (bus bandwidth out of place, in place)} of nccl-tests: a thread a GPU, launched as graphs, since
-    one thread that launches for all takes longer than the smaller operations"""
-    out = subprocess.run([f"{TESTS}/{program}_perf", *SIZES_THEIRS, "-t", str(N), "-g1", "-G1", "-n20", "-w5"],
+    """{size in bytes: (bus bandwidth out of place, in place)} of nccl-tests: a thread a GPU, since one thread that
+    launches for all takes longer than the smaller operations; so many that launch and wait at their ends do not count;
+    not as graphs, for which NCCL registers the buffers and takes other ways"""
+    out = subprocess.run([f"{TESTS}/{program}_perf", *SIZES_THEIRS, "-t", str(N), "-g1", "-n", ITERATIONS, "-w5"],
                          capture_output=True, text=True, timeout=240).stdout
     with open(f"{OUT}/{program}-theirs.txt", "a") as f:
         f.write(out)
@@ -70,7 +72,7 @@ def rates():
         ours, others = {}, {}
         for turn in range(2):
             _, out, _, _ = stress(f"{name}-{turn}", "--json", "--force", "--collectives", name, "--types", "fp32",
-                                  "--bytes", SIZES)
+                                  "--bytes", SIZES, "--iterations", ITERATIONS)
             for c in lines(out, "case"):
                 ours.setdefault((c["in_place"], c["bytes"]), []).append(c["busbw_gbytes_s"])
             for size, got in (theirs(program) if os.path.exists(f"{TESTS}/{program}_perf") else {}).items():

@@ -242,6 +242,30 @@ static void test_rows_near_the_limit(void **state)
 	assert_null(busbw_find("NVIDIA H200", COLLECTIVE_all_reduce, 8, 1, true, 1ull << 20));
 }
 
+/* Buffers twice as large as the cache, or as large as one operation, and all of it is walked over. */
+static void operations_walk_over_their_buffers(void **state)
+{
+	uint64_t mib = 1 << 20, room = collective_room(mib, 50 * mib, 80000 * mib);
+	unsigned visited = 0;
+
+	(void)state;
+	assert_int_equal(room, 100 * mib);
+	for (uint32_t i = 0; i < 200; i++) {
+		uint64_t at = collective_place(room, mib, i);
+
+		assert_int_equal(at % mib, 0);
+		assert_true(at + mib <= room);
+		visited += i < 100 && at == i * mib;
+	}
+	assert_int_equal(visited, 100);
+	assert_int_equal(collective_place(room, 100, 3), 3 * 256); /* not across an alignment */
+	assert_int_equal(collective_room(300 * mib, 50 * mib, 80000 * mib), 300 * mib);
+	assert_int_equal(collective_place(300 * mib, 300 * mib, 7), 0);
+	assert_int_equal(collective_room(mib, 50 * mib, 399 * mib), mib); /* a GPU that is full */
+	assert_int_equal(collective_room(1000, 0, 80000 * mib), 1024);    /* a driver that does not tell */
+	assert_int_equal(collective_place(1024, 1000, 5), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -252,6 +276,7 @@ int main(void)
 		cmocka_unit_test(test_hosts),
 		cmocka_unit_test(test_launchers),
 		cmocka_unit_test(test_rows_near_the_limit),
+		cmocka_unit_test(operations_walk_over_their_buffers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

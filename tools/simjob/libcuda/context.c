@@ -13,6 +13,7 @@
 
 #define MAX_DEVICES 256
 #define DRIVER_VERSION "13000"
+#define L2_BYTES (96 << 10) /* little: buffers that no cache holds stay small */
 
 static struct CUctx_st primary_contexts[MAX_DEVICES];
 static _Thread_local CUcontext current_context;
@@ -96,13 +97,14 @@ SIM_EXPORT CUresult cuDeviceGetPCIBusId(char *ret_id, int size, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-/* An H200's, as far as anybody asks. */
+/* An H200's, but for its cache, as far as anybody asks. */
 SIM_EXPORT CUresult cuDeviceGetAttribute(int *ret_value, int attribute, CUdevice device)
 {
 	if (device < 0 || device >= nr_devices)
 		return CUDA_ERROR_INVALID_DEVICE;
 	switch (attribute) {
 	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *ret_value = 132; break;
+	case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *ret_value = L2_BYTES; break;
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *ret_value = 9; break;
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *ret_value = 0; break;
 	default: return CUDA_ERROR_INVALID_VALUE;

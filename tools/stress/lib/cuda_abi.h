@@ -27,7 +27,12 @@ enum { CU_PEER_PERFORMANCE_RANK = 1 };
 enum { CU_RANGE_HANDLE_DMA_BUF = 1 };
 enum { CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704 };
 enum { CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6 };
-enum { CU_ATTRIBUTE_SM_COUNT = 16, CU_ATTRIBUTE_CC_MAJOR = 75, CU_ATTRIBUTE_CC_MINOR = 76 };
+enum {
+	CU_ATTRIBUTE_SM_COUNT = 16,
+	CU_ATTRIBUTE_L2_BYTES = 38,
+	CU_ATTRIBUTE_CC_MAJOR = 75,
+	CU_ATTRIBUTE_CC_MINOR = 76,
+};
 
 typedef void *cuda_handle; /* a context, stream, event, module or function */
 typedef unsigned long long cuda_ptr;

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN_BYTES 16 /* NCCL's fast paths need it: as nccl-tests cuts its counts */
+#define ALIGN_BYTES 16  /* NCCL's fast paths need it: as nccl-tests cuts its counts */
+#define PLACE_ALIGN 256 /* of buffers */
 #define BYTES_MAX (1ull << 40)
 
 const struct nccl_type nccl_types[N_TYPES] = {
@@ -23,6 +24,25 @@ const struct collective collectives[N_COLLECTIVES] = {
 #include "tools/stress/nccl/collectives.def"
 #undef COLLECTIVE
 };
+
+static uint64_t aligned(uint64_t bytes)
+{
+	return (bytes + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN;
+}
+
+uint64_t collective_room(uint64_t bytes, uint64_t cache_bytes, uint64_t free_bytes)
+{
+	uint64_t room = 2 * cache_bytes;
+
+	return aligned(bytes >= room || 4 * room > free_bytes ? bytes : room);
+}
+
+uint64_t collective_place(uint64_t room, uint64_t bytes, uint32_t i)
+{
+	uint64_t step = aligned(bytes), places = step ? room / step : 0;
+
+	return places ? i % places * step : 0;
+}
 
 double collective_bus_factor(uint32_t collective, int n)
 {

@@ -70,6 +70,11 @@ struct pattern {
 
 void collective_layout(const struct nccl_case *c, int n, int rank, struct layout *layout);
 void collective_pattern(const struct nccl_case *c, int n, struct pattern *pattern);
+/* Buffers that operations of `bytes` walk over: room for each of both, so that none finds its operands in the cache,
+ * as no training step does (nccl-tests does the same). free_bytes: of the GPU; where that is little, `bytes`. */
+uint64_t collective_room(uint64_t bytes, uint64_t cache_bytes, uint64_t free_bytes);
+/* Where in the room operation i begins; it stays there where the room has one place. */
+uint64_t collective_place(uint64_t room, uint64_t bytes, uint32_t i);
 /* Bytes a second over the slowest link, from bytes a second of the operation. */
 double collective_bus_factor(uint32_t collective, int n);
 

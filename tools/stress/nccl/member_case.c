@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * member_case.c - see member_case.h. Order: operands, operations that are not timed (--skip), an event, the timed ones,
- * an event; all in one go, so that the operations themselves keep the ranks in step and no barrier is in the time. Then
- * the check: of the last operation, or, as in place the operands are gone, of one more.
+ * an event; all in one go, so that the operations themselves keep the ranks in step and no barrier is in the time. These
+ * walk over the buffers; what comes behind is where the operands are. Then the check: of the last operation, or, as in
+ * place the operands are gone, of one more.
  */
 #include "tools/stress/nccl/member_case.h"
 
@@ -17,7 +18,6 @@
 #define BLOCKS_PER_SM 8
 #define POISON 0xa5a5a5a5u
 #define POLL_NS 20000
-#define ALIGN 256
 #define SPREAD_MAX 64
 
 void member_nccl_error(struct member *m, int error, const char *call, char text[FAULT_TEXT])
@@ -33,9 +33,10 @@ void member_nccl_error(struct member *m, int error, const char *call, char text[
 static int buffers_ensure(struct member *m, uint64_t bytes)
 {
 	const struct cuda *cuda = &m->run->cuda;
-	int err = 0;
+	int err = 0, cache_bytes = 0;
 
-	bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+	cuda->device_attribute(&cache_bytes, CU_ATTRIBUTE_L2_BYTES, m->gpu->device); /* 0: not told */
+	bytes = collective_room(bytes, (uint64_t)cache_bytes, m->gpu->free_bytes);
 	if (!m->errors)
 		err = gpu_alloc(m->gpu, (1 + 3 * WRONG_KEPT) * sizeof(uint64_t), &m->errors);
 	if (err || bytes <= m->room)
@@ -62,6 +63,9 @@ struct part {
 	struct pattern pattern;
 	const struct nccl_type *type;
 	cuda_ptr send, recv; /* of this case */
+	uint64_t bytes;      /* of each, at one place */
+	bool walks;
+	uint32_t n_made;
 };
 
 static int fill(struct member *m, const struct nccl_case *c, struct part *p)
@@ -161,13 +165,17 @@ static uint32_t calls_of(const struct member *m, const struct nccl_case *c)
 	return c->collective == COLLECTIVE_alltoall ? 2 * (uint32_t)m->n : c->collective == COLLECTIVE_sendrecv ? 2 : 1;
 }
 
-static int operations(struct member *m, const struct nccl_case *c, const struct part *p, uint32_t n,
-		      struct wire_result *r)
+static int operations(struct member *m, const struct nccl_case *c, struct part *p, uint32_t n, struct wire_result *r)
 {
+	struct part at = *p;
+	uint64_t place;
 	int error = 0;
 
 	for (uint32_t i = 0; i < n && !error; i++) {
-		error = operation(m, c, p);
+		place = p->walks ? collective_place(m->room, p->bytes, p->n_made++) : 0;
+		at.send = p->send + place;
+		at.recv = p->recv + place;
+		error = operation(m, c, &at);
 		r->issued += error ? 0 : calls_of(m, c);
 	}
 	r->issued_bytes = r->issued * p->layout.count * p->type->bytes;
@@ -207,10 +215,13 @@ static int timed(struct member *m, const struct nccl_case *c, struct part *p, cu
 	const struct cuda *cuda = &m->run->cuda;
 	uint64_t end_ns = clock_monotonic_ns() + c->limit_ns;
 	float ms = 0;
-	int err = operations(m, c, p, c->skip, r);
+	int err;
 
+	p->walks = true;
+	err = operations(m, c, p, c->skip, r);
 	err = err ? err : gpu_try(m->gpu, cuda->event_record(events[0], m->gpu->stream), "an event");
 	err = err ? err : operations(m, c, p, c->iterations, r);
+	p->walks = false;
 	err = err ? err : gpu_try(m->gpu, cuda->event_record(events[1], m->gpu->stream), "an event");
 	err = err ? err : stream_wait(m, end_ns, c->limit_ns, r);
 	err = err ? err : gpu_try(m->gpu, cuda->event_elapsed(&ms, events[0], events[1]), "an event's time");
@@ -284,7 +295,8 @@ static int measure(struct member *m, const struct nccl_case *c, struct wire_resu
 
 	collective_layout(c, m->n, m->rank, &p.layout);
 	collective_pattern(c, m->n, &p.pattern);
-	err = buffers_ensure(m, (p.layout.send > p.layout.recv ? p.layout.send : p.layout.recv) * p.type->bytes);
+	p.bytes = (p.layout.send > p.layout.recv ? p.layout.send : p.layout.recv) * p.type->bytes;
+	err = buffers_ensure(m, p.bytes);
 	if (err == -ENOMEM) {
 		r->status = CASE_NO_MEMORY;
 		snprintf(r->text, sizeof(r->text),
