@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * member_case.c - see member_case.h. Order: operands, operations that are not timed (--skip), an event, the timed ones,
- * an event; all in one go, so that the operations themselves keep the ranks in step and no barrier is in the time. These
- * walk over the buffers; what comes behind is where the operands are. Then the check: of the last operation, or, as in
- * place the operands are gone, of one more.
+ * an event; all in one go, so that the operations themselves keep the ranks in step and no barrier is timed. These walk
+ * over the buffers; what comes behind is where the operands are. Then the check: of the last operation, or, as in place
+ * the operands are gone, of one more.
  */
 #include "tools/stress/nccl/member_case.h"
 
@@ -35,7 +35,7 @@ static int buffers_ensure(struct member *m, uint64_t bytes)
 	const struct cuda *cuda = &m->run->cuda;
 	int err = 0, cache_bytes = 0;
 
-	cuda->device_attribute(&cache_bytes, CU_ATTRIBUTE_L2_BYTES, m->gpu->device); /* 0: not told */
+	cuda->device_attribute(&cache_bytes, CU_ATTRIBUTE_L2_BYTES, m->gpu->device); /* 0: not known */
 	bytes = collective_room(bytes, (uint64_t)cache_bytes, m->gpu->free_bytes);
 	if (!m->errors)
 		err = gpu_alloc(m->gpu, (1 + 3 * WRONG_KEPT) * sizeof(uint64_t), &m->errors);

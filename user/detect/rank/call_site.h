@@ -19,8 +19,8 @@ bool call_site_gpu_wait(const struct proc *p);
 /* Its main thread is in NCCL: a frame of its file, or a function of it elsewhere; or in NCCL or the driver. */
 bool call_site_in_nccl(const struct proc *p);
 bool call_site_in_nccl_or_driver(const struct proc *p);
-/* Its main thread was on its way when the stack was read, neither in NCCL nor waiting for its GPU, and that is some time
- * ago: by now it may be anywhere. asleep_ns: since when it sleeps, 0 it does not. */
+/* Its main thread was on its way as the stack was read, neither in NCCL nor waiting for its GPU, and that is some time
+ * ago: by now it may be anywhere. asleep_ns: since when it sleeps; 0: it does not. */
 bool call_site_passed(const struct proc *p, uint64_t asleep_ns, uint64_t now_ns);
 /* Both stacks are known and of now, and they wait for the same: 1; for different things: 0; not known: -1. */
 int call_site_same(const struct task *a, const struct task *b);
