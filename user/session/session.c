@@ -33,6 +33,7 @@
 #include "session/greeting.h"
 #include "session/loop_files.h"
 #include "session/page.h"
+#include "session/parts/long_work.h"
 #include "session/parts/phases.h"
 #include "session/stacks.h"
 #include "session/targets.h"
@@ -412,8 +413,9 @@ static bool has_new_procs(const struct session *s, uint64_t now_ns)
 	return s->cfg.tier > TIER_WATCH && session_targets_has_new(s->targets, now_ns);
 }
 
-static int scan_turn(struct session *s, uint64_t now_ns)
+static int scan_turn(void *of, uint64_t now_ns)
 {
+	struct session *s = of;
 	const struct target_proc *const *list;
 	size_t n;
 	int err;
@@ -428,8 +430,10 @@ static int scan_turn(struct session *s, uint64_t now_ns)
 	return err;
 }
 
-static int targets_turn(struct session *s, uint64_t now_ns)
+static int targets_turn(void *of, uint64_t now_ns)
 {
+	struct session *s = of;
+
 	if (s->cfg.paused)
 		return 0;
 	if (due(&s->rescan_ns, s->pace->rescan_ns, now_ns))
@@ -439,34 +443,18 @@ static int targets_turn(struct session *s, uint64_t now_ns)
 	return has_new_procs(s, now_ns) ? session_targets_poll_new(s->targets, now_ns) : 0;
 }
 
-static int samplers_turn(struct session *s, uint64_t now_ns)
+static int samplers_turn(void *of, uint64_t now_ns)
 {
+	struct session *s = of;
+
 	return s->cfg.paused ? 0 : samplers_run(s->samplers, now_ns, tick_grid_latest_ns(&s->ticks));
 }
 
-/* What may take long, a part after the other. Where the detectors' turn is overdue the rest waits for the loop's next
- * turn, which comes at once and ends it: a host that is always late must not attach at a third of its pace. */
-static int parts_run(struct session *s)
-{
-	static const struct {
-		int (*run)(struct session *s, uint64_t now_ns);
-		enum lap lap;
-	} parts[] = {
-		{ targets_turn, LAP_TARGETS },
-		{ scan_turn, LAP_SCAN },
-		{ samplers_turn, LAP_SAMPLERS },
-	};
-	struct laps *laps = &s->result.laps;
-	bool ends = s->part; /* the turn before */
-	int err;
-
-	do {
-		err = parts[s->part].run(s, laps->at_ns);
-		laps_add(laps, parts[s->part].lap);
-		s->part = (s->part + 1) % (sizeof(parts) / sizeof(*parts));
-	} while (!err && s->part && (ends || laps->at_ns < tick_grid_latest_ns(&s->ticks)));
-	return err;
-}
+static const struct long_part long_parts[] = {
+	{ targets_turn, LAP_TARGETS },
+	{ scan_turn, LAP_SCAN },
+	{ samplers_turn, LAP_SAMPLERS },
+};
 
 /* A ring may still hold an old record, so drain() stops before the time of what is left in it. */
 static int work(struct session *s)
@@ -487,7 +475,7 @@ static int work(struct session *s)
 	if (!err)
 		err = loader_poll(s->loader, now_ns);
 	if (!err)
-		err = parts_run(s);
+		err = long_work_run(long_parts, sizeof(long_parts) / sizeof(*long_parts), &s->part, laps, &s->ticks, s);
 	if (!err)
 		err = session_stacks_emit(s->stacks, laps->at_ns, &s->tick_soon);
 	laps_add(laps, LAP_STACKS);

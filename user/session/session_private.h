@@ -42,7 +42,7 @@ struct session {
 	uint64_t start_boot_ns; /* same moment as start_ns, on the clock of process start times */
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, trim_ns, progress_ns; /* last time of each */
 	struct tick_grid ticks;
-	unsigned int part;    /* of a turn's long work: the next one; not 0: the last turn was broken off before it */
+	unsigned int part;    /* of a turn's long work, the next one (long_work.h) */
 	uint64_t page_gap_ns; /* longest without a turn since the last page of metrics */
 	struct session_result result;
 	uint64_t realtime_offset_ns; /* as last emitted */
