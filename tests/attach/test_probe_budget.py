@@ -21,8 +21,8 @@ NEEDED, CALLS, POLLS, POSTS, BURST, EVENTS = range(6)
 EVENT_RECORD, EVENT_WAIT, EVENT_QUERY, STREAM_QUERY, LAUNCH = 3, 4, 5, 8, 11
 COMM_SAMPLE = 10  # a collector record
 WINDOW_NS = 250_000_000
-SHARED_GONE_NS = 4_000_000_000  # links are closed one by one
-GONE_NS = 1_500_000_000  # links are closed one after the other, a grace period each, on a busy machine
+QUIET_NS = 1_000_000_000  # of a process that makes dozens of these calls in it
+GONE_MOST_S = 60  # links are closed one after the other, a grace period each, on a machine however busy
 
 
 class Told:
@@ -44,15 +44,49 @@ def sheds(path, group):
     return {t.pid: t for t in reported(path) if t.what == SHED and t.group == group}
 
 
-def check_gone(path, by_pid, kinds, what):
-    """The records of a group, of each process: some before it went, none after."""
-    before, after = dict.fromkeys(by_pid, 0), dict.fromkeys(by_pid, 0)
+def is_cuda(kinds):
+    return lambda tracer, kind: tracer == rtr.CUDA and kind in kinds
+
+
+def last_seen(path, pids, wanted):
+    """Of each process the time of the last record that is wanted, and of the last of all."""
+    last, end = dict.fromkeys(pids, 0), dict.fromkeys(pids, 0)
     for tracer, kind, pid, _, ts, _ in rtr.whole_records(path):
-        if tracer == rtr.CUDA and kind in kinds and pid in by_pid:
+        if pid in end:
+            end[pid] = max(end[pid], ts)
+            if wanted(tracer, kind):
+                last[pid] = max(last[pid], ts)
+    return last, end
+
+
+def still_seen(path, pids, wanted):
+    """The processes of which such records have not ended, though others go on; and the last such of each."""
+    last, end = last_seen(path, pids, wanted)
+    return [pid for pid in pids if end[pid] < last[pid] + QUIET_NS], last
+
+
+def wait_gone(j, pids, wanted):
+    end = time.monotonic() + GONE_MOST_S
+    while True:
+        still, last = still_seen(j.rtr, pids, wanted)
+        if not still:
+            return last
+        job.check(time.monotonic() < end and j.process.poll() is None,
+                  f"still seen of pids {still} {GONE_MOST_S} s after they went\n{j.stderr()}")
+        time.sleep(0.5)
+
+
+def check_gone(path, by_pid, wanted, what, gone=None):
+    """The records of a group, of each process: some before it went, and then they end, whatever the process goes on to
+    do; with `gone`, from wait_gone(), by then. Returns how many came before."""
+    before = dict.fromkeys(by_pid, 0)
+    for tracer, kind, pid, _, ts, _ in rtr.whole_records(path):
+        if pid in by_pid and wanted(tracer, kind):
             before[pid] += ts < by_pid[pid].ts
-            after[pid] += ts > by_pid[pid].ts + GONE_NS
     job.check(all(before.values()), f"{what}: none of some process were seen before they went: {before}")
-    job.check(not any(after.values()), f"{what}: still seen {GONE_NS / 1e9} s after they went: {after}")
+    still, last = still_seen(path, by_pid, wanted)
+    job.check(not still, f"{what}: still seen in the last {QUIET_NS / 1e9} s of pids {still}")
+    job.check(gone in (None, last), f"{what}: came back: the last were at {gone}, now at {last}")
     return before
 
 
@@ -115,7 +149,7 @@ def polls(rng, number):
     for t in by_pid.values():
         job.check(t.share > t.budget or t.share > 0.7 * t.budget, f"shed at {t.share:.4f} of a core, budget {t.budget}")
         job.check(abs(t.budget - 0.0006) < 1e-9 and t.shed >> POLLS & 1 and not t.shed >> NEEDED & 1, vars(t))
-    time.sleep(4)
+    gone = wait_gone(j, by_pid, is_cuda((EVENT_QUERY, STREAM_QUERY)))
     rank = rng.randrange(4)
     os.kill(pids[rank], signal.SIGSTOP)
     try:
@@ -125,7 +159,7 @@ def polls(rng, number):
     job.check(f and f["ranks"] == [rank] and f["class"] == "stopped",
               f"rank {rank} was stopped: {j.findings}\n{j.stderr()}")
     j.stop()
-    before = check_gone(j.rtr, by_pid, (EVENT_QUERY, STREAM_QUERY), "polls")
+    before = check_gone(j.rtr, by_pid, is_cuda((EVENT_QUERY, STREAM_QUERY)), "polls", gone)
     check_lines(j.rtr, "cuEventQuery and cuStreamQuery are no longer probed")
     check_summary(j, sum(t.what in (SHED, WATCH) for t in reported(j.rtr)))
     check_trace(j.trace)
@@ -188,14 +222,18 @@ def events(rng, number, attach_after):
     j = job.Job(JAX + ["--seed", number], ["--budget", 1], attach_after=attach_after, name="budget")
     pids = ranks_of(j, 2)
     by_pid = wait_shed(j, EVENTS, set(pids.values()), 60)
-    time.sleep(4)
+    gone = wait_gone(j, by_pid, is_cuda((EVENT_RECORD, EVENT_WAIT)))
     stopped_is_named(j, pids, rng.randrange(2))
     j.stop()
     check_promise(j, by_pid, 0.01, "from its start" if attach_after is None else "attached to")
-    check_gone(j.rtr, by_pid, (EVENT_RECORD, EVENT_WAIT), "CUDA events")
+    check_gone(j.rtr, by_pid, is_cuda((EVENT_RECORD, EVENT_WAIT)), "CUDA events", gone)
     job.check(sorted(t.pid for t in reported(j.rtr) if t.what == SHED) == sorted(by_pid), "groups went more than once")
     check_lines(j.rtr, "cuEventRecord and cuStreamWaitEvent are no longer probed")
     j.check_replay()
+
+
+def is_probed(tracer, _):
+    return tracer in (rtr.CUDA, rtr.NCCL)
 
 
 def nothing_is_left(rng, number):
@@ -207,19 +245,18 @@ def nothing_is_left(rng, number):
     while {t.pid for t in reported(j.rtr) if t.what == WATCH} != set(pids.values()):
         job.check(time.monotonic() < end, f"not all probes went\n{j.stderr()}")
         time.sleep(0.5)
-    time.sleep(4)
+    gone = wait_gone(j, pids.values(), is_probed)
     f = stopped_is_named(j, pids, rng.randrange(2))
     job.check(f["evidence"].get("known_from") == "counters", f"not by counters: {f}")
     j.stop()
     watched = [t for t in reported(j.rtr) if t.what == WATCH]
     job.check(sorted(t.pid for t in watched) == sorted(pids.values()), f"said more than once: {len(watched)} times")
-    for t in watched:
-        after = [(tracer, kind) for tracer, kind, pid, _, ts, _ in rtr.whole_records(j.rtr) if pid == t.pid
-                 and ts > t.ts + GONE_NS]
-        job.check(after.count((rtr.COLLECTOR, COMM_SAMPLE)) >= 3,
-                  f"NCCL's counters do not go on: {collections.Counter(after)}")
-        job.check(not any(tracer in (rtr.CUDA, rtr.NCCL) for tracer, _ in after),
-                  f"still probed: {collections.Counter(after)}")
+    _, last = still_seen(j.rtr, pids.values(), is_probed)
+    job.check(last == gone, f"probed again: the last records were at {gone}, now at {last}")
+    for pid in pids.values():
+        after = sum(ts > last[pid] and (tracer, kind) == (rtr.COLLECTOR, COMM_SAMPLE)
+                    for tracer, kind, p, _, ts, _ in rtr.whole_records(j.rtr) if p == pid)
+        job.check(after >= 3, f"NCCL's counters of pid {pid} do not go on: {after} samples")
     check_lines(j.rtr, "all its probes are removed, it is watched from outside")
     check_trace(j.trace)
     j.check_replay()
@@ -239,8 +276,7 @@ def shared(number):
     pids = {o["pid"] for o in job.lines(j.ops_log)}
     by_pid = sheds(j.rtr, EVENTS)
     job.check(by_pid.keys() >= pids, f"{sorted(by_pid)} of {sorted(pids)} lost their CUDA events\n{j.stderr()}")
-    after = sum(t > by_pid[pid].ts + SHARED_GONE_NS for pid in pids for t in cuda_events(j.rtr, pid))
-    job.check(not after, f"{after} CUDA events seen {SHARED_GONE_NS / 1e9} s after they went")
+    check_gone(j.rtr, {pid: by_pid[pid] for pid in pids}, is_cuda((EVENT_RECORD, EVENT_WAIT)), "CUDA events of all")
     said = [line for line in lines(j.rtr) if "cuEventRecord and cuStreamWaitEvent are no longer probed" in line]
     job.check(len(said) == 1, f"said {len(said)} times: {said}")
     missing, extra = job.compare_ops(job.lines(j.ops_log), j.replay("--ops"))
@@ -259,7 +295,7 @@ def launches(number):
     for pid in pids:
         mine = [t.group for t in reported(j.rtr) if t.pid == pid and t.what == SHED]
         job.check(mine[0] == BURST and NEEDED not in mine, f"pid {pid} lost groups {mine}")
-    before = check_gone(j.rtr, by_pid, (LAUNCH,), "launches")
+    before = check_gone(j.rtr, by_pid, is_cuda((LAUNCH,)), "launches")
     missing, extra = job.compare_ops(job.lines(j.ops_log), j.replay("--ops"))
     job.check(not missing and not extra, f"operations: missing {missing[:5]}, extra {extra[:5]}")
     check_lines(j.rtr, "launches, asynchronous copies and asynchronous allocations are no longer probed")
