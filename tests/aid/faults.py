@@ -170,7 +170,8 @@ def slow(rng, percent, extra=()):
     step = 0.24 * (1 + percent / 100)
     print(f"  straggler rank {rank} after {late / step:.1f} iterations, blame {f['evidence'].get('blame_percent'):.1f} "
           f"%")
-    job.check(late <= 5 * step + 2 * SLACK_S, f"named after {late:.2f} s, {late / step:.1f} iterations")
+    most = 20 if f["evidence"].get("host_cpu_pressure_share") else 5 # where ranks wait for CPUs it has to last for 16
+    job.check(late <= most * step + 2 * SLACK_S, f"named after {late:.2f} s, {late / step:.1f} iterations: {f}")
     code = j.end(120)
     job.check(code == 1, f"exit code {code} is not 1")
     check_only(j, ("straggler", rank))

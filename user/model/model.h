@@ -106,7 +106,8 @@ struct proc {
 	uint64_t last_sync_ns;                /* newest end of a host wait for the GPU; 0: such waits are not seen */
 	uint64_t io_seen_ns, prev_io_seen_ns; /* of io_bytes, prev_io_bytes; 0 never */
 	uint64_t call_ns[CALL_CLASS_MAX];     /* total time of driver calls that are over */
-	int cuda_error;                       /* last error a driver call returned; 0 none */
+	uint64_t ready_ns; /* total of all its threads and its children's without a CPU, as far as seen */
+	int cuda_error;    /* last error a driver call returned; 0 none */
 	const char *cuda_error_call, *cuda_error_name;
 	uint64_t cuda_error_ns;
 	uint64_t throttled_ns, throttle_seen_ns, prev_throttled_ns,

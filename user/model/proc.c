@@ -405,8 +405,12 @@ static void io_note(struct proc *p, uint64_t bytes, uint64_t ts_ns)
 
 static void task_note(struct task *t, const struct event *e)
 {
+	struct proc *rank = t->proc->leader; /* NULL: it is gone, this child is not */
+
 	if (e->ts_ns < t->seen_ns) /* an older scan */
 		return;
+	if (rank && t->seen_ns && e->task.wait_ns > t->wait_ns)
+		rank->ready_ns += e->task.wait_ns - t->wait_ns;
 	t->prev_run_ns = t->run_ns;
 	t->prev_wait_ns = t->wait_ns;
 	t->prev_preempted = t->preempted;

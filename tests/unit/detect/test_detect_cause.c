@@ -99,6 +99,44 @@ static void test_what_is_no_cause(void **state)
 	assert_string_equal(cause_name(slow_rank(job_usual(1, 4, 1, 11), RUNQ_OF_WATCHDOG).cause), "gpu_or_unknown");
 }
 
+/* Late for ten iterations while all wait for CPUs: it is not named. For sixteen it is, and where nobody waits at once.
+ */
+static void test_late_where_all_wait(void **state)
+{
+	static const struct {
+		enum host_fault kind;
+		int until;          /* step */
+		double least, most; /* steps after which it is named; 0 it is not */
+	} cases[] = { { NONE, 18, 3, 6 }, { RUNQ_OF_ALL, 18, 0, 0 }, { RUNQ_OF_ALL, 40, 16, 20 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct job_opts o = job_usual(1, 4, 1, 11);
+		const struct seen_finding *s;
+		struct verdicts v;
+		struct job *j;
+
+		o.steps = 50;
+		o.faults[0] = (struct fault){ FAULT_SLOW, 2, 8, 40, 0, 1 };
+		o.faults[1] = (struct fault){ FAULT_SLOW, 2, cases[i].until, 0, 0, 1 };
+		j = job_new(&o);
+		if (cases[i].kind != NONE)
+			host_fault_put(j, cases[i].kind, 2, 0.25);
+		job_play(j, &v, NULL, NULL);
+		s = verdict_of(&v, FINDING_STRAGGLER);
+		assert_int_equal(!s, !cases[i].most);
+		if (s) {
+			double after_steps = (s->open_ns - s->f.since_ns) * 1e-9 / evidence(&s->f, "step_s");
+
+			assert_string_equal(cause_name(s->f.cause), "gpu_or_unknown");
+			assert_int_equal(s->f.ranks[0], 2);
+			assert_true(after_steps >= cases[i].least && after_steps <= cases[i].most);
+		}
+		verdicts_free(&v);
+		job_free(j);
+	}
+}
+
 /* Tensor-parallel partners cannot be distinguished by blame; what the host did distinguishes them. */
 static void test_the_host_distinguishes_a_set(void **state)
 {
@@ -366,6 +404,7 @@ int main(void)
 		cmocka_unit_test(test_missing_cpu),
 		cmocka_unit_test(test_other_causes),
 		cmocka_unit_test(test_what_is_no_cause),
+		cmocka_unit_test(test_late_where_all_wait),
 		cmocka_unit_test(test_the_host_distinguishes_a_set),
 		cmocka_unit_test(test_one_of_a_large_set),
 		cmocka_unit_test(test_the_most_expensive_is_named),

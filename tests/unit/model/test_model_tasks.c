@@ -42,6 +42,47 @@ static void test_waits_and_preemptions(void **state)
 	model_free(m);
 }
 
+static void ready(struct model *m, uint64_t ts_ns, uint32_t tgid, uint32_t tid, uint64_t wait_ns)
+{
+	struct event e = job_event(EV_TASK, 0, ts_ns);
+
+	e.tgid = tgid;
+	e.tid = tid;
+	e.task.wait_ns = wait_ns;
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+/* Of all threads of a rank and of its children, from when each was seen first; what ended is not taken back. */
+static void test_all_that_waits_for_a_cpu(void **state)
+{
+	struct event comm = job_ready_event(0, 2, 0x1000, 0xa0), fork = job_event(EV_FORK, 0, 5),
+		     ends = job_event(EV_EXIT, 0, 25);
+	struct model *m = model_new();
+	uint32_t rank = job_pid(0), child = job_pid(0) + 50;
+	const struct proc *p;
+
+	(void)state;
+	assert_int_equal(model_apply(m, &comm), 0);
+	ready(m, 1, rank, rank, 1000);
+	p = model_proc(m, rank);
+	fork.fork.child_tgid = fork.fork.child_tid = child;
+	assert_int_equal(model_apply(m, &fork), 0);
+	ready(m, 10, rank, rank + 1, 70);
+	ready(m, 10, child, child, 500);
+	assert_int_equal(p->ready_ns, 0);
+	ready(m, 20, rank, rank, 1100);
+	ready(m, 20, rank, rank + 1, 90);
+	ready(m, 20, child, child, 503);
+	assert_int_equal(p->ready_ns, 123);
+	ready(m, 15, rank, rank, 1200); /* an older scan */
+	ends.tid = rank + 1;
+	assert_int_equal(model_apply(m, &ends), 0);
+	assert_int_equal(p->ready_ns, 123);
+	ready(m, 30, rank, rank, 1101);
+	assert_int_equal(p->ready_ns, 124);
+	model_free(m);
+}
+
 static void throttle(struct model *m, uint64_t ts_ns, uint64_t throttled_ns, double cores)
 {
 	struct event e = job_event(EV_THROTTLE, 0, ts_ns);
@@ -116,6 +157,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_waits_and_preemptions),
+		cmocka_unit_test(test_all_that_waits_for_a_cpu),
 		cmocka_unit_test(test_throttling),
 		cmocka_unit_test(test_work_at_the_end),
 	};

@@ -133,6 +133,11 @@ static int cause(struct blamed *d, struct host_cause *c)
 	return blame_cause(&job_clock, &m, d, c);
 }
 
+static bool luck(const struct blamed *d)
+{
+	return blame_may_be_luck(&job_clock, &m, d);
+}
+
 static void waits(int r, double share)
 {
 	mains[r].wait_ns = share * 1e9;
@@ -158,6 +163,64 @@ static void what_the_host_did_to_it(void **state)
 	keys[1] = 12345;
 	assert_int_equal(cause(&blamed[1], &c), 0);
 	assert_int_equal(c.cause, CAUSE_NONE);
+}
+
+/* A healthy rank beside a hostile run, twice: nothing of its main thread explained 37 % and 17 % of blame, as its peer
+ * waited for CPUs, too. A quarter of a second later it did. */
+static void luck_on_a_busy_host(void **state)
+{
+	static const struct {
+		double blame, own, peers, ready; /* what waited: main threads; all of the rank's */
+	} seen[] = { { 0.371, 0.1552, 0.0505, 0.242 }, { 0.1714, 0.1052, 0.0554, 0.134 } };
+	struct host_cause c;
+
+	for (int i = 0; i < 2; i++) {
+		again(state);
+		for (int w = 0; w < 5; w++)
+			blamed[0].share[w] = seen[i].blame;
+		for (int r = 0; r < HAND_RANKS; r++)
+			waits(r, r ? seen[i].peers : seen[i].own);
+		known[0]->ready_ns = 1e9 * seen[i].ready;
+		assert_int_equal(cause(&blamed[0], &c), 0);
+		assert_int_equal(c.cause, CAUSE_NONE);
+		assert_true(luck(&blamed[0]));
+		known[0]->ready_ns = 1e9 * 0.29 * seen[i].blame; /* too little to explain it */
+		assert_false(luck(&blamed[0]));
+	}
+}
+
+/* It has lasted; or there is a cause. */
+static void no_luck(void **state)
+{
+	(void)state;
+	known[0]->ready_ns = SEC;
+	job_clock.n = 20;
+	for (int w = 0; w < 15; w++)
+		blamed[0].slow[w] = true;
+	assert_true(luck(&blamed[0]));
+	blamed[0].slow[15] = true;
+	assert_false(luck(&blamed[0]));
+	blamed[0].slow[15] = false;
+	blamed[0].cause = CAUSE_CPU_STARVED;
+	assert_false(luck(&blamed[0]));
+}
+
+/* One of a set that waits is enough: it may be the one. */
+static void luck_of_a_set(void **state)
+{
+	struct blamed set = blamed[0];
+
+	(void)state;
+	set.procs = keys;
+	set.sorted = sorted;
+	set.n = 3;
+	assert_false(luck(&set));
+	known[3]->ready_ns = SEC; /* it is not of it */
+	assert_false(luck(&set));
+	known[2]->ready_ns = SEC;
+	assert_true(luck(&set));
+	keys[2] = 12345; /* it is gone */
+	assert_false(luck(&set));
 }
 
 /* Of several the one that was delayed, if it is one. */
@@ -307,8 +370,10 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(how_the_job_is_built), TEST(sets_of_the_job), TEST(what_the_host_did_to_it), TEST(which_of_a_set),
-		TEST(compared_with_whom),   TEST(since_when),      TEST(what_explains_the_pace),
+		TEST(how_the_job_is_built),   TEST(sets_of_the_job),     TEST(what_the_host_did_to_it),
+		TEST(which_of_a_set),         TEST(luck_on_a_busy_host), TEST(no_luck),
+		TEST(luck_of_a_set),          TEST(compared_with_whom),  TEST(since_when),
+		TEST(what_explains_the_pace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,6 +41,11 @@ static const struct finding *slowness_of(const struct finding_list *found, uint6
 	return best;
 }
 
+bool gpu_is_ill(const struct finding_list *found, const struct proc *p)
+{
+	return p->node->gpus.all && slowness_of(found, p->key);
+}
+
 void gpu_cause_set(const struct model *m, const struct finding_list *found, struct finding *f)
 {
 	const struct finding *g;
@@ -49,11 +54,9 @@ void gpu_cause_set(const struct model *m, const struct finding_list *found, stru
 	const struct gpu_sampled *l;
 
 	p = f->n_ranks == 1 ? model_proc(m, finding_proc(f, 0)) : NULL;
-	if (!p || !p->node->gpus.all)
+	if (!p || !gpu_is_ill(found, p))
 		return;
 	g = slowness_of(found, p->key);
-	if (!g)
-		return;
 	f->cause = g->kind == FINDING_XID ? CAUSE_GPU_XID : is_throttled(g) ? CAUSE_GPU_THROTTLED : CAUSE_GPU_UNHEALTHY;
 	f->caused_by_key = g->key;
 	finding_note_text(f, EVIDENCE_GPU_FINDING, cause_name(g->cause));

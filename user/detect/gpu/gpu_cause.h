@@ -11,6 +11,9 @@
  * consequence of that GPU's finding. Nothing is known of the GPU: no change. */
 void gpu_cause_set(const struct model *m, const struct finding_list *found, struct finding *f);
 
+/* A finding of this tick says it of the GPU of this rank. */
+bool gpu_is_ill(const struct finding_list *found, const struct proc *p);
+
 /* What stops a rank for good: its GPU is lost or wants a reset, an XID of the hardware or driver, one of the program
  * that is surely this rank's, a driver that does not answer. The key of that finding; 0 none. */
 uint64_t gpu_stop_key(const struct finding_list *found, uint64_t proc);

@@ -68,6 +68,7 @@ static void thread_take(struct cost_sample *s, const struct proc *p, uint32_t ti
 static struct cost_sample sample_of(const struct model *m, const struct proc *p)
 {
 	struct cost_sample s = { .at_ns = m->now_ns,
+				 .ready_ns = p->ready_ns,
 				 .io_bytes = p->io_bytes,
 				 .io_seen_ns = p->io_seen_ns,
 				 .throttled_ns = p->throttled_ns,
@@ -161,7 +162,11 @@ struct cost_rates cost_rates(const struct keyed_table *histories, const struct m
 			     uint64_t since_ns)
 {
 	struct cost_rates r = {
-		.throttled = -1, .preempted_per_s = -1, .io_bytes_s = -1, .quota_cores = p->quota_cores, .behind = NULL
+		.throttled = -1,
+		.preempted_per_s = -1,
+		.io_bytes_s = -1,
+		.ready = -1,
+		.quota_cores = p->quota_cores,
 	};
 	const struct cost_history *h = keyed_find(histories, p->key, 0);
 	const struct cost_sample *then = h ? sample_before(h, since_ns) : NULL, now = sample_of(m, p);
@@ -181,6 +186,7 @@ struct cost_rates cost_rates(const struct keyed_table *histories, const struct m
 		r.cost[k] = rate(now.call_ns[class_of[k]], then->call_ns[class_of[k]], now.at_ns, then->at_ns);
 	r.phases = phase_mean(&then->phases, &now.phases);
 	r.throttled = throttled_rate(&now, then);
+	r.ready = rate(now.ready_ns, then->ready_ns, now.at_ns, then->at_ns);
 	r.io_bytes_s = rate(now.io_bytes, then->io_bytes, now.io_seen_ns, then->io_seen_ns);
 	r.io_bytes_s = r.io_bytes_s < 0 ? -1 : 1e9 * r.io_bytes_s;
 	return r;
@@ -268,6 +274,11 @@ struct host_cause host_cause(const struct cost_rates *own, const struct cost_rat
 	if (!c.cause)
 		c.cause = phase_reason_cause(&c.phase);
 	return c;
+}
+
+bool cost_may_be_luck(const struct cost_rates *own, double blame_share)
+{
+	return own->ready >= GAP_PART_CAUSE * blame_share;
 }
 
 void host_cause_note(struct finding *f, const struct host_cause *c, const struct proc *p)

@@ -29,6 +29,7 @@ struct cost_sample {
 	uint64_t call_ns[CALL_CLASS_MAX];
 	uint64_t io_bytes, io_seen_ns;
 	uint64_t throttled_ns, throttle_seen_ns;
+	uint64_t ready_ns;
 	double quota_cores;
 	struct phase_totals phases;
 };
@@ -41,6 +42,7 @@ struct cost_history { /* of one process; newest first */
 
 struct cost_rates { /* seconds per second; -1 not known */
 	double cost[COST_MAX], throttled, preempted_per_s, io_bytes_s, quota_cores;
+	double ready; /* without a CPU: all its threads and its children's together, so that it may exceed 1 */
 	const char *behind;
 	struct phase_mean phases;
 };
@@ -61,6 +63,9 @@ struct cost_rates cost_rates(const struct keyed_table *histories, const struct m
  * the step in which its host takes longer, if that is nearly all of it. */
 struct host_cause host_cause(const struct cost_rates *own, const struct cost_rates *peers, int n_peers,
 			     double blame_share);
+/* Its threads waited for CPUs for a good part of the blame. Its peers' did as long, or it would be the cause; but whose
+ * wait falls into what others wait for is luck. */
+bool cost_may_be_luck(const struct cost_rates *own, double blame_share);
 /* The figures as evidence. */
 /* p: the rank, NULL not known any more. */
 void host_cause_note(struct finding *f, const struct host_cause *c, const struct proc *p);

@@ -10,17 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/larger.h"
+
 #define SLOW_RECENT 4
 #define SLOW_HISTORY 10
 #define SLOW_TOGETHER 3 /* of the last 5 */
 #define SLOW_HISTORY_OF_TWO 16
-#define STEADY_T 6.0          /* Student's t of the last 5 */
-#define LUCK 3e-5             /* as rare as that is no luck */
-#define LUCK_UNSEEN 0.5       /* of an iteration: what little was seen may be luck */
-#define NOISE_FACTOR 2.5      /* above the blame that natural variation spreads; more while little of it was seen: */
-#define NOISE_UNSEEN 0.075    /* over the number of iterations: what little was seen may be luck */
-#define NOISE_FACTOR_NEW 20.0 /* plus this over the number of iterations */
-#define PEERS_MAX 8           /* of a job with more ranks the first so many */
+#define SLOW_HISTORY_OF_BUSY 16 /* where it may be the host's CPUs: who waits for them changes sooner (1000) */
+#define STEADY_T 6.0            /* Student's t of the last 5 */
+#define LUCK 3e-5               /* as rare as that is no luck */
+#define LUCK_UNSEEN 0.5         /* of an iteration: what little was seen may be luck */
+#define NOISE_FACTOR 2.5        /* above the blame that natural variation spreads; more while little of it was seen: */
+#define NOISE_UNSEEN 0.075      /* over the number of iterations: what little was seen may be luck */
+#define NOISE_FACTOR_NEW 20.0   /* plus this over the number of iterations */
+#define PEERS_MAX 8             /* of a job with more ranks the first so many */
 
 static int keys_order(const void *a, const void *b)
 {
@@ -293,16 +296,23 @@ static int peers_rates(const struct job_clock *j, const struct model *m, const s
 	return n;
 }
 
+/* From when on what the host did counts: the last windows, as far as it is slow in them. */
+static uint64_t judged_since_ns(const struct job_clock *j, const struct blamed *d)
+{
+	uint64_t last = j->n < RECENT ? j->n : RECENT;
+
+	return larger(j->begin_ns[(j->n - last) % HISTORY], d->open_since_ns);
+}
+
 static struct host_cause cause_of(const struct job_clock *j, const struct model *m, const struct blamed *d,
 				  uint64_t proc)
 {
-	uint64_t last = j->n < RECENT ? j->n : RECENT, since = j->begin_ns[(j->n - last) % HISTORY];
+	uint64_t since = judged_since_ns(j, d);
 	const struct proc *p = model_proc(m, proc);
 	struct cost_rates own, peers[PEERS_MAX];
 
 	if (!p)
 		return (struct host_cause){ 0 };
-	since = since > d->open_since_ns ? since : d->open_since_ns;
 	own = cost_rates(&j->costs, m, p, since);
 	return host_cause(&own, peers, peers_rates(j, m, d, p, since, peers), recent_mean(j, d->share));
 }
@@ -336,4 +346,20 @@ int blame_cause(const struct job_clock *j, const struct model *m, struct blamed 
 	if (d->delayed && d->delayed != 1 + one) /* said once, it stays while it is open */
 		*ret = cause_of(j, m, d, d->procs[d->delayed - 1]);
 	return d->delayed ? d->delayed - 1 : one;
+}
+
+bool blame_may_be_luck(const struct job_clock *j, const struct model *m, const struct blamed *d)
+{
+	uint64_t since = judged_since_ns(j, d);
+
+	if (d->cause || times_slow(j, d, HISTORY) >= SLOW_HISTORY_OF_BUSY)
+		return false;
+	for (int i = 0; i < d->n; i++) {
+		const struct proc *p = model_proc(m, d->procs[i]);
+		struct cost_rates own = p ? cost_rates(&j->costs, m, p, since) : (struct cost_rates){ 0 };
+
+		if (cost_may_be_luck(&own, recent_mean(j, d->share)))
+			return true;
+	}
+	return false;
 }

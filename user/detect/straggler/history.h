@@ -68,6 +68,8 @@ bool blame_structural(const struct job_clock *j, const struct model *m, const st
 /* What the host did to it. Of a set that blame cannot distinguish the one that the host delayed is the one: its index
  * in `d`; -1: none, or several. */
 int blame_cause(const struct job_clock *j, const struct model *m, struct blamed *d, struct host_cause *ret);
+/* No cause is found, but its ranks wait for CPUs, and it has not lasted for longer than luck does. */
+bool blame_may_be_luck(const struct job_clock *j, const struct model *m, const struct blamed *d);
 /* Part of it is named by a smaller set. */
 bool blame_named_better(const struct job_clock *j, const struct blamed *d);
 

@@ -243,6 +243,15 @@ static bool is_moment(const struct job_clock *j, const struct blamed *d)
 	return !d->said && (!d->slow[newest] || j->begin_ns[newest] < d->open_since_ns + SET_HELD_NS);
 }
 
+/* On a host without free CPUs it is late now, as another may be next; and nothing is known of its GPU. */
+static bool is_luck(const struct job_clock *j, const struct model *m, const struct blamed *d,
+		    const struct finding_list *found)
+{
+	const struct proc *p = d->n == 1 ? model_proc(m, d->procs[0]) : NULL;
+
+	return !d->said && blame_may_be_luck(j, m, d) && !(p && gpu_is_ill(found, p));
+}
+
 static int report(const struct job_clock *j, const struct model *m, struct blamed *d, struct finding_list *found)
 {
 	double share = recent_mean(j, d->share), iterations = recent_mean(j, j->iterations);
@@ -250,7 +259,7 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 	struct host_cause c;
 	int one = blame_cause(j, m, d, &c);
 
-	if (one < 0 && (d->n > NAMES_MAX || is_moment(j, d)))
+	if ((one < 0 && (d->n > NAMES_MAX || is_moment(j, d))) || is_luck(j, m, d, found))
 		return 0;
 	f = finding_list_add(found);
 	if (!f)
