@@ -139,8 +139,7 @@ struct comm {
 	int n_seen;
 	struct member *members; /* through next_in_comm */
 	struct comm *next;
-	/* lag statistics in seconds, past warm-up: how long the last member trails the first in entering an operation
-	 */
+	/* lag in seconds, past warm-up: how long the last member trails the first in entering an operation */
 	double lag_p999_s;
 	/* The same of all lags, also reported ones: what 2 % of its operations exceed; of sampled ones, too. */
 	double lag_habit_s;

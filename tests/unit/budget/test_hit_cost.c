@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -65,6 +66,7 @@ static void measure(uint32_t lacks)
 {
 	struct loader *l = loader_here(lacks);
 	uint64_t begin_ns = clock_monotonic_ns(), took_ns;
+	clock_t begin = clock(); /* time on a CPU: what it waits for one is the machine's */
 	struct hit_prices first, again;
 	int files;
 
@@ -77,10 +79,12 @@ static void measure(uint32_t lacks)
 		      first.ns[HIT_RETURN] / 1e3, took_ns / 1e6);
 	assert_false(first.assumed || again.assumed);
 	for (int i = 0; i < HIT_CLASSES; i++) {
-		assert_in_range(first.ns[i], 100, 100000);
-		assert_in_range(again.ns[i], 100, 100000); /* of the first it may be a multiple, on a busy machine */
+		assert_in_range(first.ns[i], i == HIT_RETURN ? 1 : 100,
+				1000000); /* a return costs what both do beyond the entry */
+		assert_in_range(again.ns[i], i == HIT_RETURN ? 1 : 100,
+				1000000); /* of the first it may be a multiple, on a busy machine */
 	}
-	assert_true(took_ns < 2000000000);
+	assert_true(clock() - begin < 2 * CLOCKS_PER_SEC);
 	assert_false(is_mapped("ranktrace-hit"));
 	loader_detach(l); /* links are closed beside us */
 	loader_free(l);
