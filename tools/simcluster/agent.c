@@ -45,7 +45,7 @@ struct agents {
 	double slot_s; /* begin of the slot that comes next */
 	size_t slot;
 	char *bytes;
-	uint64_t n_bytes, n, n_lost;
+	uint64_t n_bytes, n, n_lost, number;
 };
 
 struct agents *agents_new(const struct cluster *c, const struct noise *n, uint64_t seed)
@@ -54,7 +54,7 @@ struct agents *agents_new(const struct cluster *c, const struct noise *n, uint64
 
 	if (!a)
 		return NULL;
-	*a = (struct agents){ .c = c, .noise = *n, .draw = { seed } };
+	*a = (struct agents){ .c = c, .noise = *n, .draw = { seed }, .number = 1 };
 	a->all = calloc(c->n_hosts, sizeof(*a->all));
 	a->seen = calloc(c->n_ranks, sizeof(*a->seen));
 	a->bytes = malloc(REPORT_BYTES_MAX);
@@ -93,6 +93,11 @@ void agents_reseed(struct agents *a, uint64_t seed)
 	a->draw.state = seed;
 }
 
+void agents_number(struct agents *a, uint64_t number)
+{
+	a->number = number;
+}
+
 void agents_totals(const struct agents *a, uint64_t *ret_bytes, uint64_t *ret_n, uint64_t *ret_lost)
 {
 	*ret_bytes = a->n_bytes;
@@ -102,7 +107,7 @@ void agents_totals(const struct agents *a, uint64_t *ret_bytes, uint64_t *ret_n,
 
 /* --- one message --- */
 
-static void head_put(const struct agent *one, double now_s, const struct noise *n, Cluster__NodeReport *r)
+static void head_put(const struct agents *a, const struct agent *one, double now_s, Cluster__NodeReport *r)
 {
 	*r = (Cluster__NodeReport)CLUSTER__NODE_REPORT__INIT;
 	r->has_version = r->has_agent = r->has_sequence = r->has_now_ns = r->has_lost_records = r->has_lost_reports =
@@ -110,9 +115,9 @@ static void head_put(const struct agent *one, double now_s, const struct noise *
 	r->version = REPORT_VERSION;
 	r->host = (char *)one->name;
 	r->boot_id = (char *)"5e3c1f00-boot";
-	r->agent = 1;
+	r->agent = a->number;
 	r->sequence = one->sequence;
-	r->now_ns = (uint64_t)((one->host_s + now_s * (1 + n->drift)) * 1e9);
+	r->now_ns = (uint64_t)((one->host_s + now_s * (1 + a->noise.drift)) * 1e9);
 	r->hang_limit_ns = 1500000000ull;
 	r->busy_limit_ns = 90000000000ull;
 }
@@ -130,7 +135,7 @@ static size_t message_write(struct agents *a, int host, double now_s)
 	if (a->c->step > 1 && read.at_s < a->c->begin_s) /* this step's times alone are known */
 		read.at_s = a->c->begin_s;
 	a->all[host].sequence++;
-	head_put(&a->all[host], now_s, &a->noise, &r);
+	head_put(a, &a->all[host], now_s, &r);
 	r.processes = procs;
 	r.gpus = gpus;
 	r.findings = findings;

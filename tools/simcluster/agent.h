@@ -28,6 +28,9 @@ void agents_free(struct agents *a);
 /* From now on other noise and another seed: after a fork. */
 void agents_reseed(struct agents *a, uint64_t seed);
 
+/* Of which start of the agents messages say that they are; 1 */
+void agents_number(struct agents *a, uint64_t number);
+
 struct delivery {    /* a message that arrives */
 	double at_s; /* at the bus */
 	int host;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tools/simcluster/durations.h"
+#include "tools/simcluster/publish.h"
 #include "tools/simcluster/trial.h"
 
 enum { EXIT_BAD_USAGE = 2, EXIT_FAILED = 4 };
@@ -33,6 +34,7 @@ enum {
 	OPT_RATE,
 	OPT_FAULTS,
 	OPT_DURATIONS,
+	OPT_NATS,
 };
 
 struct options {
@@ -41,7 +43,7 @@ struct options {
 	struct noise noise;
 	struct trials trials;
 	double warm_s, life_h, rate;
-	const char *durations;
+	const char *durations, *nats;
 };
 
 static const struct argp_option options[] = {
@@ -71,6 +73,7 @@ static const struct argp_option options[] = {
 	{ "watch", OPT_WATCH, "SEC", 0, "after the first peer waits (12)", 0 },
 	{ "durations", OPT_DURATIONS, "FILE", 0, "judge these, and simulate nothing", 0 },
 	{ "life", OPT_LIFE, "HOURS", 0, "of ordinary life instead of trials", 0 },
+	{ "nats", OPT_NATS, "URL", 0, "agents report to that bus, as time goes by: one job, no judge", 0 },
 	{ "seed", 's', "N", 0, "the same seed, the same run (1)", 0 },
 	{ 0 }
 };
@@ -146,6 +149,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 	case OPT_WARM: o->warm_s = number_of(arg, 1, 1e6, state); return 0;
 	case OPT_WATCH: o->trials.watch_s = number_of(arg, 1, 1e6, state); return 0;
 	case OPT_DURATIONS: o->durations = arg; return 0;
+	case OPT_NATS: o->nats = arg; return 0;
 	case OPT_LIFE: o->life_h = number_of(arg, 0.001, 10000, state); return 0;
 	case 's': o->trials.seed = (uint64_t)number_of(arg, 0, 1e15, state); return 0;
 	case ARGP_KEY_ARG: argp_error(state, "%s: no argument is known", arg); return 0;
@@ -162,8 +166,8 @@ static int work(struct options *o)
 		fprintf(stderr, "sim cluster: %s\n", strerror(-err));
 		return EXIT_FAILED;
 	}
-	err = run_until(&r, o->warm_s);
-	if (!err)
+	err = o->nats ? publish_run(&r, &o->trials, o->nats, o->warm_s) : run_until(&r, o->warm_s);
+	if (!err && !o->nats)
 		err = o->life_h ? life_run(&r, o->life_h * 3600) : trials_run(&r, &o->trials);
 	run_free(&r);
 	if (err)

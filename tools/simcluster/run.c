@@ -19,6 +19,8 @@ int run_init(struct run *r, const struct shape *s, const struct noise *n, double
 		return err;
 	r->agents = agents_new(&r->cluster, n, draw_bits(&d));
 	r->judge = judge_new(r->cluster.n_hosts);
+	r->deliver = judge_take;
+	r->to = r->judge;
 	fault_draw(&r->fault, FAULT_NONE, 1, &r->cluster, &r->draw);
 	if (r->agents && r->judge)
 		return 0;
@@ -55,8 +57,9 @@ int run_until(struct run *r, double to_s)
 
 		while (!r->cluster.step || r->cluster.end_s <= r->now_s)
 			step_next(r);
-		err = agents_run(r->agents, &r->fault, r->now_s, next_s, judge_take, r->judge);
-		err = err ? err : judge_tick(r->judge, next_s);
+		err = agents_run(r->agents, &r->fault, r->now_s, next_s, r->deliver, r->to);
+		if (!err && r->to == r->judge)
+			err = judge_tick(r->judge, next_s);
 		r->now_s = next_s;
 	}
 	return err;

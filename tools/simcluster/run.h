@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * run.h - job, agents and hub together, in scripted time.
+ * run.h - job, agents and hub together, in scripted time; or messages go elsewhere.
  */
 #ifndef RANKTRACE_SIMCLUSTER_RUN_H
 #define RANKTRACE_SIMCLUSTER_RUN_H
@@ -16,6 +16,8 @@ struct run {
 	struct draw draw;
 	double now_s;
 	bool armed; /* the fault strikes in the step that comes next */
+	deliver *deliver; /* where messages go; the judge */
+	void *to;
 };
 
 int run_init(struct run *r, const struct shape *s, const struct noise *n, double life_rate, uint64_t seed);

@@ -339,16 +339,6 @@ static const struct shown *shown_find(const struct reading *r)
 	return n == 1 ? found : NULL;
 }
 
-/* "alice@node-1": of who became root the name before. */
-static void name_make(char *to, size_t size)
-{
-	const char *sudo = getenv("SUDO_USER"), *name = sudo && *sudo ? sudo : getlogin();
-	char host[64] = "";
-
-	gethostname(host, sizeof(host) - 1);
-	snprintf(to, size, "%s@%s", name ? name : getuid() ? "user" : "root", host);
-}
-
 static int mark_set(struct reading *r)
 {
 	const struct incidents_args *a = r->args;
@@ -359,7 +349,7 @@ static int mark_set(struct reading *r)
 	int err = of ? 0 : s ? -ENOMEM : -EINVAL;
 
 	m.until_s = silence ? m.at_s + a->silence_s : 0;
-	name_make(m.by, sizeof(m.by));
+	incident_mark_sign(&m);
 	snprintf(m.note, sizeof(m.note), "%s", a->note ? a->note : "");
 	if (!err)
 		err = incident_mark_write(r->bus, silence ? MARK_SILENCED : MARK_ACKNOWLEDGED, of, &m);

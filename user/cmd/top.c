@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * top.c - `ranktrace top`: the ranks of this node, or of a recording, in a terminal.
+ * top.c - `ranktrace top`: the ranks of this node, of a cluster, or of a recording, in a terminal.
  */
 #include <argp.h>
 #include <errno.h>
@@ -15,6 +15,8 @@
 #include "base/clock.h"
 #include "base/confine.h"
 #include "base/log.h"
+#include "bus/bus_options.h"
+#include "cmd/cluster/top_cluster.h"
 #include "cmd/help.h"
 #include "cmd/recording_feed.h"
 #include "command.h"
@@ -30,7 +32,8 @@
 
 struct top_args {
 	struct session_args session;
-	const char *file; /* NULL: this node */
+	const char *file;   /* NULL: this node, or a cluster */
+	struct bus_cfg bus; /* url NULL: no cluster */
 	const char *notify_dir;
 	bool batch, at_given;
 	double at_s;
@@ -40,7 +43,8 @@ enum { OPT_NO_RAISE = 2000, OPT_AT, OPT_NOTIFY, OPT_FLIGHT };
 
 static const struct argp_option top_options[] = {
 	{ "pid", 'p', "PID", 0, "this process and its descendants (may repeat)", HELP_WHAT },
-	{ "job", 'J', "JOB", 0, "the processes of this job ('ranktrace ps' has its name)", HELP_WHAT },
+	{ "job", 'J', "JOB", 0, "the processes of this job ('ranktrace ps' has its name); of a cluster that job",
+	  HELP_WHAT },
 	{ "at", OPT_AT, "SEC", 0, "of a recording: begin at that second (its end)", HELP_WHAT },
 	{ "batch", 'b', 0, 0, "print the table once, as text", HELP_OUTPUT },
 	{ "no-raise", OPT_NO_RAISE, 0, 0, "never attach probes, neither by a finding nor by key t", HELP_PROBES },
@@ -73,6 +77,8 @@ static void ends_check(struct argp_state *state, const struct top_args *a)
 {
 	if (a->file && (a->session.session.n_pids || a->session.session.job || a->session.session.flight.dir))
 		argp_error(state, "--pid, --job and --flight are for a live session, not for %s", a->file);
+	if (a->bus.url && (a->file || a->session.session.n_pids || a->session.session.flight.dir))
+		argp_error(state, "--nats shows a cluster: it goes with --job, not with --pid, --flight or a recording");
 	if (a->at_given && (!a->file || !strcmp(a->file, "-")))
 		argp_error(state, "--at goes with a recording");
 }
@@ -82,6 +88,7 @@ static error_t top_option(int key, char *arg, struct argp_state *state)
 	struct top_args *a = state->input;
 
 	switch (key) {
+	case ARGP_KEY_INIT: state->child_inputs[0] = &a->bus; return 0;
 	case 'p': setting(state, "pid", arg); return 0;
 	case 'J': setting(state, "job", arg); return 0;
 	case 'b': a->batch = true; return 0;
@@ -97,6 +104,35 @@ static error_t top_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END: ends_check(state, a); return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
+}
+
+/* --- a finding in hand: a line for `ranktrace notify`, by the user who may write there --- */
+
+struct ack_file {
+	const char *dir;
+	int fd; /* -1: no relay keeps its state there, or this user may not */
+};
+
+static struct ack_file ack_open(const char *dir)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/" NOTIFY_ACKS, dir);
+	return (struct ack_file){ dir, open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW) };
+}
+
+static void ack_write(void *of, const char *id, char *answer, size_t size)
+{
+	const struct ack_file *to = of;
+	char line[FINDING_ID_MAX + 1];
+	int len = snprintf(line, sizeof(line), "%s\n", id);
+
+	if (to->fd < 0)
+		snprintf(answer, size, "not offered: no 'ranktrace notify' keeps its state in %s", to->dir);
+	else if (write(to->fd, line, (size_t)len) != len)
+		snprintf(answer, size, "could not be written: is the disk full?");
+	else
+		snprintf(answer, size, "acknowledged: %s", id);
 }
 
 /* --- parts --- */
@@ -123,11 +159,11 @@ static int failed(int err)
 	return EXIT_INTERNAL;
 }
 
-static int feed_failed(struct top_run *r, const struct top_args *a)
+static int begin_seek(struct top_run *r, const struct top_args *a)
 {
 	uint64_t to_ns = r->source.begin_ns + (uint64_t)(a->at_s * 1e9);
 
-	return a->at_given ? failed(top_feed_seek(&r->feed, to_ns)) : EXIT_CLEAN;
+	return a->at_given ? failed(top_feed_seek(r->file, to_ns)) : EXIT_CLEAN;
 }
 
 static int screen_begin(void)
@@ -151,31 +187,32 @@ static int shown(struct top_run *r)
 
 /* --- a recording --- */
 
-static int recording_show(const struct top_args *a, struct top_run *r)
+static int recording_show(const struct top_args *a, struct top_run *r, struct top_feed *f)
 {
 	int code = a->batch ? EXIT_CLEAN : screen_begin();
 
 	code = code ? code : confine_all(!a->batch);
-	code = code ? code : failed(top_feed_index(&r->feed));
+	code = code ? code : failed(top_feed_index(f));
+	r->file = f;
 	r->source.seekable = true;
-	r->source.begin_ns = r->feed.begin_ns;
-	r->source.end_ns = r->feed.end_ns;
-	r->source.opened_ns = r->feed.opened_ns;
-	r->source.n_opened = r->feed.n_opened;
-	code = code ? code : feed_failed(r, a);
+	r->source.begin_ns = f->begin_ns;
+	r->source.end_ns = f->end_ns;
+	r->source.opened_ns = f->opened_ns;
+	r->source.n_opened = f->n_opened;
+	code = code ? code : begin_seek(r, a);
 	if (code || a->batch)
 		return code ? code : failed(top_print(r, BATCH_COLS));
 	return shown(r);
 }
 
-static int stream_show(const struct top_args *a, struct top_run *r)
+static int stream_show(const struct top_args *a, struct top_run *r, struct top_feed *f)
 {
 	int code = a->batch ? EXIT_CLEAN : screen_begin();
 
 	r->stream_fd = STDIN_FILENO;
 	code = code ? code : confine_all(!a->batch);
 	if (!code && a->batch)
-		code = failed(top_feed_index(&r->feed));
+		code = failed(top_feed_index(f));
 	if (code || a->batch)
 		return code ? code : failed(top_print(r, BATCH_COLS));
 	return shown(r);
@@ -183,72 +220,87 @@ static int stream_show(const struct top_args *a, struct top_run *r)
 
 static int file_top(const struct top_args *a, struct top_run *r)
 {
+	bool streams = !strcmp(a->file, "-");
 	struct recording_reader *reader = NULL;
+	struct top_feed f = { .reader = NULL };
 	int code = recording_feed_open(a->file, &reader);
 
 	if (code)
 		return code;
-	r->source.name = strcmp(a->file, "-") ? a->file : "standard input";
-	code = failed(top_feed_open(&r->feed, reader));
+	for (size_t i = 0; i < sizeof(r->refusals) / sizeof(r->refusals[0]); i++)
+		r->refusals[i] = streams ? "this stream's session takes no requests"
+					 : "a recording: no session to ask";
+	r->source.name = streams ? "standard input" : a->file;
+	code = failed(top_feed_open(&f, reader));
+	r->origin = top_feed_origin(&f);
 	if (!code)
-		code = strcmp(a->file, "-") ? recording_show(a, r) : stream_show(a, r);
-	if (r->feed.torn)
+		code = streams ? stream_show(a, r, &f) : recording_show(a, r, &f);
+	if (f.torn)
 		log_warn("%s ends in a torn chunk; all records before it were used", r->source.name);
 	screen_close();
 	top_run_free(r);
-	top_feed_free(&r->feed);
+	top_feed_free(&f);
 	return code;
 }
 
 /* --- this node --- */
 
-static int batch_wait(struct top_run *r)
+static int batch_wait(struct top_feed *f)
 {
 	uint64_t end_ns = clock_monotonic_ns() + BATCH_NS;
 	int err = 0;
 
-	while (!err && !r->feed.ended && clock_monotonic_ns() < end_ns)
-		err = top_feed_take(&r->feed);
+	while (!err && !f->ended && clock_monotonic_ns() < end_ns)
+		err = top_feed_take(f);
 	return failed(err);
 }
 
 /* It ended by itself: why, it said. */
-static void live_say(struct top_live *l)
+static void child_say(const struct top_child *c)
 {
 	char text[4096];
-	ssize_t n = read(l->log_fd, text, sizeof(text));
+	ssize_t n = read(c->log_fd, text, sizeof(text));
 
 	if (n > 0)
 		(void)!write(STDERR_FILENO, text, (size_t)n);
 }
 
-static int live_show(const struct top_args *a, struct top_run *r, struct top_live *l)
+static int live_show(const struct top_args *a, struct top_run *r, struct top_child *c)
 {
 	struct recording_reader *reader = NULL;
-	int fd = fcntl(l->records_fd, F_DUPFD_CLOEXEC, 3), err = fd < 0 ? -errno : recording_open_fd(fd, &reader), code;
+	struct top_feed f = { .reader = NULL };
+	int fd = fcntl(c->data_fd, F_DUPFD_CLOEXEC, 3), err = fd < 0 ? -errno : recording_open_fd(fd, &reader), code;
 
 	if (err) /* it ended before it began, and said why */
 		return EXIT_INTERNAL;
-	r->live = l;
-	r->stream_fd = l->records_fd;
-	code = failed(top_feed_open(&r->feed, reader));
+	r->child = c;
+	r->stream_fd = c->data_fd;
+	code = failed(top_feed_open(&f, reader));
+	r->origin = top_feed_origin(&f);
 	if (!code && !a->batch)
 		code = screen_begin();
 	code = code ? code : confine_all(true);
 	if (!code && a->batch)
-		code = batch_wait(r);
+		code = batch_wait(&f);
 	if (!code)
 		code = a->batch ? failed(top_print(r, BATCH_COLS)) : shown(r);
 	screen_close();
 	top_run_free(r);
-	top_feed_free(&r->feed);
+	top_feed_free(&f);
 	return code;
+}
+
+static int child_ended(const struct top_child *c, int code, int ended)
+{
+	if (code == EXIT_INTERNAL || ended > EXIT_FINDING)
+		child_say(c);
+	return code == EXIT_INTERNAL && ended > EXIT_FINDING ? ended : code;
 }
 
 static int node_top(struct top_args *a, struct top_run *r)
 {
-	struct top_live live = { .control_fd = -1, .records_fd = -1 };
-	int code = session_args_check(&a->session), err, ended;
+	struct top_child live = { .control_fd = -1, .data_fd = -1 };
+	int code = session_args_check(&a->session), err;
 
 	if (code)
 		return code;
@@ -260,42 +312,64 @@ static int node_top(struct top_args *a, struct top_run *r)
 	}
 	r->source.name = "this node";
 	r->source.tier = "watch";
+	r->source.takes_requests = true;
 	code = live_show(a, r, &live);
-	ended = top_live_end(&live);
-	if (code == EXIT_INTERNAL || ended > EXIT_FINDING)
-		live_say(&live);
-	return code == EXIT_INTERNAL && ended > EXIT_FINDING ? ended : code;
+	return child_ended(&live, code, top_child_end(&live));
 }
 
-/* The user who may write there; without one there is no relay to acknowledge to. */
-static int ack_open(const char *dir)
-{
-	char path[4096];
+/* --- a cluster --- */
 
-	snprintf(path, sizeof(path), "%s/" NOTIFY_ACKS, dir);
-	return open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+static int cluster_batch(struct top_cluster *c, struct top_run *r)
+{
+	int err = top_cluster_catch_up(c);
+
+	if (err != -ENODATA)
+		return err ? failed(err) : failed(top_print(r, BATCH_COLS));
+	log_error("no host reports: does 'ranktrace watch --nats URL' run, and a hub?");
+	return EXIT_INTERNAL;
+}
+
+static int cluster_top(const struct top_args *a, struct top_run *r)
+{
+	struct top_bus_cfg cfg = { .bus = a->bus, .job = a->session.session.job };
+	struct top_cluster c = { .len = 0 };
+	int code = bus_options_check(&a->bus);
+
+	if (code)
+		return code;
+	code = failed(top_cluster_open(&c, &cfg, r));
+	if (!code && !a->batch)
+		code = screen_begin();
+	code = code ? code : confine_all(true);
+	if (!code)
+		code = a->batch ? cluster_batch(&c, r) : shown(r);
+	screen_close();
+	top_run_free(r);
+	return child_ended(&c.child, code, top_cluster_close(&c));
 }
 
 int cmd_top(int argc, char **argv)
 {
-	static const struct argp argp = { top_options, top_option, NULL, NULL, NULL, NULL, NULL };
+	static const struct argp_child children[] = { { &bus_argp, 0, NULL, 0 }, { 0 } };
+	static const struct argp argp = { top_options, top_option, NULL, NULL, children, NULL, NULL };
 	static const struct help help = {
-		"top", "[OPTIONS]\n[OPTIONS] FILE.rtr (-: standard input)",
-		"Shows the ranks of this node as they are now, or of a recording at any time: what each does, who is "
-		"late, what is found. Key ? lists the keys. Of another node: ssh NODE ranktrace record --all --tier "
-		"watch -o - | ranktrace top -"
+		"top", "[OPTIONS]\n--nats URL [--job JOB]\n[OPTIONS] FILE.rtr (-: standard input)",
+		"Shows the ranks of this node, or of all hosts of a cluster, as they are now, or those of a recording "
+		"at any time: what each does, who is late, what is found. Key ? lists the keys. Of another node: ssh "
+		"NODE ranktrace record --all --tier watch -o - | ranktrace top -"
 	};
-	static struct top_args a;
-	struct top_run r = { .stream_fd = -1 };
+	static struct top_args a = { .bus = { .name = "ranktrace top" } };
+	struct top_run r = { .stream_fd = -1, .acknowledge = ack_write };
+	struct ack_file acks;
 	int code;
 
 	session_args_init(&a.session, TIER_WATCH);
 	a.session.session.raise_ns = RAISE_NS;
 	a.notify_dir = NOTIFY_DIR;
 	command_line_parse(&argp, &help, argc, argv, 0, &a);
-	r.ack_dir = a.notify_dir;
-	r.ack_fd = ack_open(a.notify_dir);
-	code = a.file ? file_top(&a, &r) : node_top(&a, &r);
+	acks = ack_open(a.notify_dir);
+	r.acknowledge_of = &acks;
+	code = a.file ? file_top(&a, &r) : a.bus.url ? cluster_top(&a, &r) : node_top(&a, &r);
 	config_values_free(&a.session);
 	return code;
 }

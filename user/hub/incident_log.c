@@ -228,20 +228,28 @@ int incident_log_close(struct incident_log *l, struct bus *b, const struct logge
 	return err;
 }
 
+int incident_log_read(struct incident_log *l, struct bus *b)
+{
+	uint64_t last;
+	bool others;
+	int err = b->class->last(b, l->token, &last);
+
+	err = err ? err : log_read(l, b, l->last, last, &others);
+	if (!err)
+		l->last = last;
+	return err;
+}
+
 int incident_log_take(struct incident_log *l, struct bus *b)
 {
 	int err = -ESTALE;
-	bool others;
 
 	for (int i = 0; i < CLAIMS_MAX && err == -ESTALE; i++) {
-		uint64_t last;
 		char *text;
 
-		err = b->class->last(b, l->token, &last);
-		err = err ? err : log_read(l, b, l->last, last, &others);
+		err = incident_log_read(l, b);
 		if (err)
 			return err;
-		l->last = last;
 		l->n++;
 		text = entry_text(l, 0, NULL, false, NULL);
 		err = text ? entry_append(l, b, text) : -ENOMEM;

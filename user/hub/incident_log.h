@@ -34,6 +34,8 @@ struct incident_log {
 /* Reads what is open, and appends that the job is this hub's. 0: from here on no other hub's append succeeds; -ESTALE:
  * another one was faster; -ENOTCONN and the like: try again. */
 int incident_log_take(struct incident_log *l, struct bus *b);
+/* Reads what is open, and appends nothing. 0; -ENOTCONN and the like. */
+int incident_log_read(struct incident_log *l, struct bus *b);
 void incident_log_free(struct incident_log *l); /* what it knows */
 
 /* `line`: the incident as JSON. 0; -ESTALE: another hub has taken the job over; else try again. */

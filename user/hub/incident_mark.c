@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
@@ -15,6 +16,15 @@
 
 #define VALUE_MAX 1024
 #define TRIES 3
+
+void incident_mark_sign(struct incident_mark *m)
+{
+	const char *sudo = getenv("SUDO_USER"), *name = sudo && *sudo ? sudo : getlogin();
+	char host[64] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	snprintf(m->by, sizeof(m->by), "%s@%s", name ? name : getuid() ? "user" : "root", host);
+}
 
 static void key_make(char to[BUS_TOKEN_MAX], enum mark_kind kind, const char *of)
 {

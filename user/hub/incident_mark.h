@@ -20,6 +20,9 @@ struct incident_mark { /* zero: none */
 	uint64_t until_s; /* of a silence; 0 none */
 };
 
+/* Who we are: "alice@node-1"; of who became root the name before. */
+void incident_mark_sign(struct incident_mark *m);
+
 enum mark_kind { MARK_ACKNOWLEDGED, MARK_SILENCED };
 
 /* `of`: the incident's id, or its fingerprint ("0x..."). 0; -ENOENT: no hub has made the table; -ENOTCONN. A mark that

@@ -105,6 +105,13 @@ static struct job_incident *incident_find(const struct hub_job *j, const char *i
 	return NULL;
 }
 
+uint64_t job_incident_key(const struct hub_job *j, const char *id)
+{
+	const struct job_incident *o = incident_find(j, id);
+
+	return o ? o->key : 0;
+}
+
 static struct job_incident *incident_new(struct hub_job *j, const struct incident *i, const struct model *m)
 {
 	struct job_incident *o = calloc(1, sizeof(*o)), **end = &j->incidents;

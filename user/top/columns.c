@@ -244,7 +244,7 @@ void top_titles_put(struct canvas *c, int line, const struct top_view *v)
 		if (!is_shown(k, c, v->groups))
 			continue;
 		cell_put(c, line, at, k, INK_HEAD,
-			 v->groups && k->of_group == group_name_put ? top_grouping_name(v->grouping) : k->title);
+			 v->groups && k->of_group == group_name_put ? top_grouping_name(v->level) : k->title);
 		at += k->width + 1;
 	}
 	canvas_put(c, line, at, c->cols, INK_HEAD, "FINDING");

@@ -29,14 +29,15 @@ static void clock_text(char *to, size_t size, const struct model *m)
 
 static void title_draw(struct canvas *c, const struct top_table *t, const struct top_source *s)
 {
-	char clock[40];
+	char clock[40] = "";
 	int at = canvas_putf(c, 0, 0, c->cols, INK_HEAD, "ranktrace top  %s", s->name);
 
 	if (s->tier)
 		at = canvas_putf(c, 0, at, c->cols, INK_HEAD, "  tier %s", s->tier);
 	if (s->ended && !s->seekable)
 		at = canvas_put(c, 0, at, c->cols, INK_HEAD, "  ENDED");
-	clock_text(clock, sizeof(clock), t->m);
+	if (t->n_parts)
+		clock_text(clock, sizeof(clock), t->parts[0].m);
 	if (at + 2 + (int)strlen(clock) <= c->cols)
 		canvas_put_right(c, 0, c->cols - (int)strlen(clock), (int)strlen(clock), INK_HEAD, clock);
 	canvas_mark(c, 0);
@@ -57,7 +58,7 @@ static void counts_draw(struct canvas *c, int line, const struct top_table *t)
 
 static void worst_draw(struct canvas *c, int line, const struct top_table *t)
 {
-	const struct incident *i = t->worst;
+	const struct incident *i = t->n_found ? t->found[0].i : NULL;
 	struct text text = { 0 };
 
 	if (!i) {
@@ -82,8 +83,8 @@ static int slider_column(const struct top_source *s, uint64_t ns, int width)
 /* "   12.0 s of 60.0 s [=====|----!----]": where it is, and where findings opened. */
 static void slider_draw(struct canvas *c, int line, const struct top_table *t, const struct top_source *s)
 {
-	int width = c->cols - SLIDER_AT - 2, at = slider_column(s, t->m->now_ns, width), mark;
-	uint64_t now_ns = t->m->now_ns > s->begin_ns ? t->m->now_ns - s->begin_ns : 0;
+	int width = c->cols - SLIDER_AT - 2, at = slider_column(s, t->now_ns, width), mark;
+	uint64_t now_ns = t->now_ns > s->begin_ns ? t->now_ns - s->begin_ns : 0;
 
 	canvas_putf(c, line, 0, SLIDER_AT, INK_PLAIN, "%.1f of %.1f s%s", (double)now_ns * 1e-9,
 		    (double)(s->end_ns - s->begin_ns) * 1e-9, s->playing ? " >" : "");
@@ -154,10 +155,9 @@ static void incident_draw(struct canvas *c, int line, const struct incident *i, 
 static void findings_draw(struct canvas *c, int line, int lines, const struct top_view *v, const struct top_table *t)
 {
 	for (int i = 0; i < lines && v->scroll + (size_t)i < v->n_lines; i++) {
-		const struct incident *x = top_incident_at(t, v->scroll + (size_t)i);
+		const struct top_found *found = &t->found[v->scroll + (size_t)i];
 
-		if (x)
-			incident_draw(c, line + i, x, t->m);
+		incident_draw(c, line + i, found->i, found->m);
 		if (v->scroll + (size_t)i == v->cursor)
 			canvas_mark(c, line + i);
 	}

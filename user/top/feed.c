@@ -145,3 +145,30 @@ int top_feed_take(struct top_feed *f)
 	}
 	return err;
 }
+
+static int origin_take(void *of)
+{
+	return top_feed_take(of);
+}
+
+static size_t origin_parts(void *of, const struct top_part **ret)
+{
+	struct top_feed *f = of;
+
+	f->part = (struct top_part){ pipeline_model(f->p), pipeline_incidents(f->p) };
+	*ret = &f->part;
+	return 1;
+}
+
+static bool origin_is_over(void *of)
+{
+	return ((const struct top_feed *)of)->ended;
+}
+
+struct top_origin top_feed_origin(struct top_feed *f)
+{
+	return (struct top_origin){ .of = f,
+				    .take = origin_take,
+				    .parts = origin_parts,
+				    .is_over = origin_is_over };
+}

@@ -8,6 +8,7 @@
 
 #include "pipeline/pipeline.h"
 #include "recording/recording.h"
+#include "top/origin.h"
 
 struct top_feed { /* zeroed at first */
 	struct recording_reader *reader;
@@ -18,6 +19,7 @@ struct top_feed { /* zeroed at first */
 	bool indexing;               /* their times are kept */
 	const struct wire_hdr *held; /* read, and behind the time that was asked for */
 	bool ended, torn;
+	struct top_part part;
 };
 
 /* Takes the reader. 0 or -ENOMEM. */
@@ -29,5 +31,7 @@ int top_feed_index(struct top_feed *f);
 int top_feed_seek(struct top_feed *f, uint64_t ns);
 /* A stream that has something to read: what is there, for some time at most; f->ended: no more comes. 0 or -errno. */
 int top_feed_take(struct top_feed *f);
+/* Borrows it. */
+struct top_origin top_feed_origin(struct top_feed *f);
 
 #endif

@@ -93,9 +93,10 @@ static void text_comms(struct text *t, const struct top_row *r, uint64_t now_ns)
 static void text_findings(struct text *t, const struct top_row *r, const struct top_table *table)
 {
 	text_head(t, "FINDINGS");
-	for (const struct incident *i = incidents_next_open(table->open, NULL); i;
-	     i = incidents_next_open(table->open, i)) {
-		if (!top_finding_names(&i->f, r->proc, r->rank))
+	for (size_t k = 0; k < table->n_found; k++) {
+		const struct incident *i = table->found[k].i;
+
+		if (table->found[k].m != r->part->m || !top_finding_names(&i->f, r->proc, r->rank))
 			continue;
 		text_add(t, "  %s %s: ", severity_name(i->f.severity), finding_kind_shown(&i->f));
 		incident_text_sentence(t, i);
@@ -177,15 +178,16 @@ static void page_rank(struct text *to, const struct top_view *v, const struct to
 	}
 	text_identity(to, r);
 	text_findings(to, r, t);
-	text_threads(to, r->proc, t->m->now_ns, !s->seekable);
-	text_comms(to, r, t->m->now_ns);
+	text_threads(to, r->proc, r->part->m->now_ns, s->takes_requests);
+	text_comms(to, r, r->part->m->now_ns);
 }
 
 /* --- a finding --- */
 
 static void page_finding(struct text *to, const struct top_view *v, const struct top_table *t)
 {
-	const struct incident *i = top_view_incident(v, t);
+	const struct top_found *found = top_view_found(v, t);
+	const struct incident *i = found ? found->i : NULL;
 
 	if (!i) {
 		text_add(to, " finding %s is not open at this time\n", v->incident);
@@ -193,12 +195,12 @@ static void page_finding(struct text *to, const struct top_view *v, const struct
 	}
 	text_add(to, " ");
 	incident_text_head(to, i);
-	incident_text_place(to, i, t->m);
+	incident_text_place(to, i, found->m);
 	incident_text_sentence(to, i);
 	text_add(to, "\n");
-	incident_text_block(to, i, t->m);
+	incident_text_block(to, i, found->m);
 	text_add(to, "\n EVIDENCE\n");
-	incident_text_evidence(to, &i->f, t->m);
+	incident_text_evidence(to, &i->f, found->m);
 }
 
 /* --- GPUs, as nvitop has them: devices, then processes --- */
@@ -261,11 +263,11 @@ static void text_gpu(struct text *t, const struct gpu *g, const struct model *m)
 	text_add(t, "  %s%s\n", gpu_health_word(g), slow ? ", clocks held back" : "");
 }
 
-static void text_gpu_procs(struct text *t, const struct gpu *g, const struct top_table *table)
+static void text_gpu_procs(struct text *t, const struct gpu *g, const struct model *m)
 {
 	for (uint32_t i = 0; i < g->procs.n && i < GPU_PIDS_MAX; i++) {
-		const struct proc *p = model_proc(table->m, proc_key(g->node->number, g->procs.pids[i]));
-		const struct task *main_task = p ? model_task(table->m, p->key, p->tgid) : NULL;
+		const struct proc *p = model_proc(m, proc_key(g->node->number, g->procs.pids[i]));
+		const struct task *main_task = p ? model_task(m, p->key, p->tgid) : NULL;
 		double cpu = main_task ? task_cpu_share(main_task) : -1;
 		int rank = p ? proc_rank(p) : -1;
 		char number[16] = "-";
@@ -281,26 +283,32 @@ static void text_gpu_procs(struct text *t, const struct gpu *g, const struct top
 	}
 }
 
+static unsigned int text_gpus(struct text *to, const struct node *node, const struct model *m)
+{
+	unsigned int n = 0;
+
+	if (!node->gpus.all)
+		return 0;
+	text_add(to, " %s\n  GPU  name                    does       SM tensor  DRAM   power    temp   clock  health\n",
+		 *node->name ? node->name
+		 : m->host   ? m->host
+			     : "");
+	for (const struct gpu *g = node->gpus.all; g; g = g->next, n++)
+		text_gpu(to, g, m);
+	text_add(to, "  GPU       PID   rank   CPU  process\n");
+	for (const struct gpu *g = node->gpus.all; g; g = g->next)
+		text_gpu_procs(to, g, m);
+	text_add(to, "\n");
+	return n;
+}
+
 static void page_gpus(struct text *to, const struct top_table *t)
 {
 	unsigned int n = 0;
 
-	for (const struct node *node = model_next_node(t->m, NULL); node; node = model_next_node(t->m, node)) {
-		if (!node->gpus.all)
-			continue;
-		text_add(to,
-			 " %s\n  GPU  name                    does       SM tensor  DRAM   power    temp   clock"
-			 "  health\n",
-			 *node->name  ? node->name
-			 : t->m->host ? t->m->host
-				      : "");
-		for (const struct gpu *g = node->gpus.all; g; g = g->next, n++)
-			text_gpu(to, g, t->m);
-		text_add(to, "  GPU       PID   rank   CPU  process\n");
-		for (const struct gpu *g = node->gpus.all; g; g = g->next)
-			text_gpu_procs(to, g, t);
-		text_add(to, "\n");
-	}
+	for (const struct top_part *p = t->parts; p < t->parts + t->n_parts; p++)
+		for (const struct node *node = model_next_node(p->m, NULL); node; node = model_next_node(p->m, node))
+			n += text_gpus(to, node, p->m);
 	if (!n)
 		text_add(to,
 			 " no GPU is known: no driver (NVML) on this host, or its records are not in this recording\n");

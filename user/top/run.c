@@ -101,7 +101,7 @@ void top_messages_take(struct top_run *r)
 	char text[4096];
 	ssize_t n;
 
-	while (r->live && (n = read(r->live->log_fd, text, sizeof(text) - 1)) > 0) {
+	while (r->child && (n = read(r->child->log_fd, text, sizeof(text) - 1)) > 0) {
 		text[n] = 0;
 		utf8_tame(text, "\n");
 		messages_add(r, text, (size_t)n);
@@ -112,18 +112,17 @@ void top_messages_take(struct top_run *r)
 
 static void ask(struct top_run *r, enum session_wish wish)
 {
-	const struct proc *p = model_proc(pipeline_model(r->feed.p), r->view.proc);
+	const struct top_row *row = keyed_find(&r->table.rows, r->view.proc, (uint64_t)(int64_t)r->view.rank);
 
-	if (!r->live) {
-		say(r,
-		    r->source.seekable ? "a recording: no session to ask" : "this stream's session takes no requests");
+	if (r->refusals[wish]) {
+		say(r, r->refusals[wish]);
 		return;
 	}
-	if (wish != SESSION_DUMP && !p) {
+	if (wish != SESSION_DUMP && !row) {
 		say(r, "select a rank first");
 		return;
 	}
-	r->asked = !top_live_ask(r->live, wish, wish == SESSION_DUMP ? 0 : p->tgid);
+	r->asked = !top_live_ask(r->child, wish, wish == SESSION_DUMP ? 0 : row->proc->tgid);
 	if (!r->asked)
 		say(r, "the session has ended");
 	else if (wish == SESSION_STACKS)
@@ -132,20 +131,12 @@ static void ask(struct top_run *r, enum session_wish wish)
 
 static void acknowledge(struct top_run *r)
 {
-	char line[FINDING_ID_MAX + 160];
-	int len = snprintf(line, sizeof(line), "%s\n", r->view.incident);
+	char answer[256] = "select a finding first, or a rank that one names";
 
-	if (!*r->view.incident) {
-		say(r, "select a finding first, or a rank that one names");
-	} else if (r->ack_fd < 0) {
-		snprintf(line, sizeof(line), "not offered: no 'ranktrace notify' keeps its state in %s", r->ack_dir);
-		say(r, line);
-	} else if (write(r->ack_fd, line, (size_t)len) != len) {
-		say(r, "could not be written: is the disk full?");
-	} else {
-		snprintf(line, sizeof(line), "acknowledged: %s", r->view.incident);
-		say(r, line);
-	}
+	if (*r->view.incident)
+		r->acknowledge(r->acknowledge_of, r->view.incident, answer, sizeof(answer));
+	r->asked |= !*answer;
+	say(r, answer);
 }
 
 static void play(struct top_run *r)
@@ -164,11 +155,11 @@ static int want_do(struct top_run *r, enum top_want want)
 {
 	switch (want) {
 	case TOP_WANT_QUIT: return 1;
-	case TOP_WANT_SEEK: r->view.seeks = false; return top_feed_seek(&r->feed, r->view.seek_ns);
+	case TOP_WANT_SEEK: r->view.seeks = false; return top_feed_seek(r->file, r->view.seek_ns);
 	case TOP_WANT_PLAY: play(r); return 0;
 	case TOP_WANT_RAISE: ask(r, SESSION_RAISE); return 0;
 	case TOP_WANT_STACKS:
-		if (r->live)
+		if (!r->refusals[SESSION_STACKS])
 			ask(r, SESSION_STACKS);
 		return 0;
 	case TOP_WANT_DUMP: ask(r, SESSION_DUMP); return 0;
@@ -181,16 +172,20 @@ static int want_do(struct top_run *r, enum top_want want)
 
 static int table_renew(struct top_run *r)
 {
-	return top_table_make(&r->table, pipeline_model(r->feed.p), pipeline_incidents(r->feed.p));
+	const struct top_part *parts;
+	size_t n = r->origin.parts(r->origin.of, &parts);
+
+	return top_table_make(&r->table, parts, n);
 }
 
 /* Several seeks that wait are one: the last says where to. */
-static int keys_take(struct top_run *r)
+static int keys_take(struct top_run *r, bool *ret_some)
 {
 	enum top_want seek = TOP_WANT_NOTHING, want;
 	int key, err = 0;
 
 	while (!err && (key = screen_key()) != SCREEN_NO_KEY) {
+		*ret_some = true;
 		if (key == SCREEN_RESIZED)
 			screen_spoilt();
 		if (key <= 0)
@@ -209,20 +204,26 @@ static int keys_take(struct top_run *r)
 /* Records may lie further apart than turns: what was played counts, not the newest record's time. */
 static int play_on(struct top_run *r)
 {
-	uint64_t now_ns = clock_monotonic_ns(), at_ns = pipeline_model(r->feed.p)->now_ns;
+	uint64_t now_ns = clock_monotonic_ns(), at_ns;
 	int err;
 
 	if (!r->source.playing)
 		return 0;
+	at_ns = pipeline_model(r->file->p)->now_ns;
 	if (at_ns != r->play_shown_ns) /* it began, or the user went elsewhere meanwhile */
 		r->play_at_ns = at_ns;
 	r->play_at_ns += now_ns - r->played_ns;
 	r->played_ns = now_ns;
-	err = top_feed_seek(&r->feed, r->play_at_ns);
-	r->play_shown_ns = pipeline_model(r->feed.p)->now_ns;
+	err = top_feed_seek(r->file, r->play_at_ns);
+	r->play_shown_ns = pipeline_model(r->file->p)->now_ns;
 	if (r->play_at_ns >= r->source.end_ns)
 		r->source.playing = false;
 	return err;
+}
+
+static bool is_over(const struct top_run *r)
+{
+	return r->stream_fd >= 0 && r->origin.is_over(r->origin.of);
 }
 
 static void source_renew(struct top_run *r)
@@ -233,7 +234,7 @@ static void source_renew(struct top_run *r)
 	}
 	r->source.message = r->message;
 	r->source.messages = r->messages ? r->messages : "";
-	r->source.ended = r->stream_fd >= 0 && r->feed.ended;
+	r->source.ended = is_over(r);
 }
 
 static int draw(struct top_run *r, struct canvas *c)
@@ -250,23 +251,48 @@ static int draw(struct top_run *r, struct canvas *c)
 	return 0;
 }
 
-/* A record is taken only where the table is made again: its rows point into the model. */
-static int turn(struct top_run *r)
+/* What comes within that time, or is there. *ret_key: a key was pressed. 1: the terminal is gone. 0 or -errno. */
+static int wait_take(struct top_run *r, int wait_ms, bool *ret_key)
 {
+	bool waits = r->held || is_over(r);
 	struct pollfd fds[] = { { .fd = screen_fd(), .events = POLLIN },
-				{ .fd = r->live ? r->live->log_fd : -1, .events = POLLIN },
-				{ .fd = r->held || r->feed.ended ? -1 : r->stream_fd, .events = POLLIN } };
-	int err = 0;
+				{ .fd = r->child && !r->silent ? r->child->log_fd : -1, .events = POLLIN },
+				{ .fd = waits ? -1 : r->stream_fd, .events = POLLIN } };
 
-	if (poll(fds, 3, TURN_MS) < 0 && errno != EINTR)
-		return -errno;
+	if (poll(fds, 3, wait_ms) < 0)
+		return errno == EINTR ? 0 : -errno;
 	if (fds[1].revents)
 		top_messages_take(r);
+	r->silent |= fds[1].revents == POLLHUP;
+	*ret_key = fds[0].revents & POLLIN;
 	if (fds[0].revents & (POLLHUP | POLLERR))
 		return 1;
-	err = keys_take(r);
-	if (!err && fds[2].revents)
-		err = top_feed_take(&r->feed);
+	return fds[2].revents || (r->origin.by_time && !waits) ? r->origin.take(r->origin.of) : 0;
+}
+
+/* For a while, or until there is a key: what comes is not drawn more often than it can be read. */
+static int gather(struct top_run *r, uint64_t until_ns)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	bool key = false;
+	int err;
+
+	do {
+		err = wait_take(r, now_ns < until_ns ? (int)((until_ns - now_ns) / 1000000) + 1 : 0, &key);
+		now_ns = clock_monotonic_ns();
+	} while (!err && !key && !stop && now_ns < until_ns);
+	return err;
+}
+
+/* Keys are about what is drawn; so something is taken only behind them, where the table is made again: its rows point
+ * into the model. */
+static int turn(struct top_run *r)
+{
+	bool keys = false;
+	int err = keys_take(r, &keys);
+
+	if (!err)
+		err = gather(r, clock_monotonic_ns() + (keys ? 0 : TURN_MS * 1000000ull));
 	if (!err)
 		err = play_on(r);
 	return err ? err : table_renew(r);

@@ -40,16 +40,17 @@ static const char *host_of(const struct proc *p, const struct model *m)
 	return *p->node->name ? p->node->name : m->host && !m->merged ? m->host : "";
 }
 
-static struct top_row *row_get(struct top_table *t, const struct proc *p, int rank)
+static struct top_row *row_get(struct top_table *t, const struct top_part *part, const struct proc *p, int rank)
 {
 	struct top_row *r = keyed_get(&t->rows, p->key, (uint64_t)(int64_t)rank, sizeof(*r));
 
 	if (!r || r->proc)
 		return r;
+	r->part = part;
 	r->proc = p;
 	r->rank = rank;
 	r->job = p->job->shown;
-	r->host = host_of(p, t->m);
+	r->host = host_of(p, part->m);
 	r->phase = -1;
 	r->cpu = -1;
 	r->gpu = p->shared ? NULL : proc_gpu(p);
@@ -69,12 +70,12 @@ static bool is_shown(const struct proc *p)
 	return !p->is_child && (p->rank >= 0 || p->members) && (!p->dead || p->members);
 }
 
-static int rows_add(struct top_table *t, const struct proc *p)
+static int rows_add(struct top_table *t, const struct top_part *part, const struct proc *p)
 {
 	if (!p->shared)
-		return row_get(t, p, proc_rank(p)) ? 0 : -ENOMEM;
+		return row_get(t, part, p, proc_rank(p)) ? 0 : -ENOMEM;
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (!row_get(t, p, member_rank(mb)))
+		if (!row_get(t, part, p, member_rank(mb)))
 			return -ENOMEM;
 	return 0;
 }
@@ -120,13 +121,13 @@ static void place_note(struct top_row *r, const struct member *mb, uint64_t leas
 static void member_note(struct top_table *t, const struct member *mb, uint64_t least, uint64_t most)
 {
 	struct top_row *r = row_of(t, mb);
-	uint64_t own = mb->entered_seq[SEQ_COLL], at_ns = moved_ns(mb);
+	uint64_t own = mb->entered_seq[SEQ_COLL], at_ns = moved_ns(mb), now_ns = r ? r->part->m->now_ns : 0;
 
 	if (!r || (mb->gone && !mb->proc->dead))
 		return;
 	r->moved |= mb->last_call_ns || mb->samples.moved;
-	if (at_ns && t->m->now_ns > at_ns)
-		r->wait_ns = r->wait_ns ? smaller(r->wait_ns, t->m->now_ns - at_ns) : t->m->now_ns - at_ns;
+	if (at_ns && now_ns > at_ns)
+		r->wait_ns = r->wait_ns ? smaller(r->wait_ns, now_ns - at_ns) : now_ns - at_ns;
 	if (compares(mb))
 		r->lag = larger(r->lag, most - own);
 	place_note(r, mb, least, most);
@@ -175,11 +176,11 @@ static const struct task *main_task_of(const struct proc *p)
 	return t;
 }
 
-static void row_finish(struct top_table *t, struct top_row *r)
+static void row_finish(struct top_row *r)
 {
 	const struct proc *p = r->proc;
 	const struct task *main_task = main_task_of(p);
-	uint64_t since_ns = t->m->now_ns > GPU_WINDOW_NS ? t->m->now_ns - GPU_WINDOW_NS : 0;
+	uint64_t now_ns = r->part->m->now_ns, since_ns = now_ns > GPU_WINDOW_NS ? now_ns - GPU_WINDOW_NS : 0;
 	int phase = proc_phase(p);
 
 	r->state = state_of(r, main_task);
@@ -192,7 +193,7 @@ static void row_finish(struct top_table *t, struct top_row *r)
 	if (main_task)
 		r->cpu = task_cpu_share(main_task);
 	if (r->gpu)
-		r->activity = gpu_activity_since(r->gpu, since_ns, t->m->now_ns);
+		r->activity = gpu_activity_since(r->gpu, since_ns, now_ns);
 }
 
 /* --- findings --- */
@@ -212,27 +213,66 @@ static bool is_worse(const struct incident *a, const struct incident *than)
 	return !*a->caused_by && *than->caused_by; /* what the others follow from */
 }
 
-static void culprit_note(struct top_table *t, const struct incident *i, int k)
+static void culprit_note(struct top_table *t, const struct top_found *found, int k)
 {
-	const struct proc *p = i->f.pids[k] ? model_proc(t->m, finding_proc(&i->f, k)) : NULL;
-	int rank = !p ? -1 : p->shared ? i->f.ranks[k] : proc_rank(p);
+	const struct finding *f = &found->i->f;
+	const struct proc *p = f->pids[k] ? model_proc(found->m, finding_proc(f, k)) : NULL;
+	int rank = !p ? -1 : p->shared ? f->ranks[k] : proc_rank(p);
 	struct top_row *r = p ? keyed_find(&t->rows, p->key, (uint64_t)(int64_t)rank) : NULL;
 
 	if (!r)
 		return;
 	r->n_findings++;
-	if (is_worse(i, r->worst))
-		r->worst = i;
+	if (is_worse(found->i, r->worst))
+		r->worst = found->i;
 }
 
-static void findings_note(struct top_table *t)
+static int found_compare(const void *a, const void *b)
 {
-	for (const struct incident *i = incidents_next_open(t->open, NULL); i; i = incidents_next_open(t->open, i)) {
-		t->n_open[i->f.severity]++;
-		t->worst = is_worse(i, t->worst) ? i : t->worst;
-		for (int k = 0; k < i->f.n_ranks; k++)
-			culprit_note(t, i, k);
+	const struct incident *x = ((const struct top_found *)a)->i, *y = ((const struct top_found *)b)->i;
+
+	if (is_worse(x, y) != is_worse(y, x))
+		return is_worse(x, y) ? -1 : 1;
+	return x->open_ns != y->open_ns ? (x->open_ns < y->open_ns ? -1 : 1) : strcmp(x->id, y->id);
+}
+
+static size_t open_count(const struct top_part *part)
+{
+	size_t n = 0;
+
+	for (const struct incident *i = incidents_next_open(part->open, NULL); i;
+	     i = incidents_next_open(part->open, i))
+		n++;
+	return n;
+}
+
+static int found_make(struct top_table *t)
+{
+	size_t n = 0;
+
+	for (size_t p = 0; p < t->n_parts; p++)
+		n += open_count(&t->parts[p]);
+	t->found = calloc(n + 1, sizeof(*t->found));
+	if (!t->found)
+		return -ENOMEM;
+	for (const struct top_part *p = t->parts; p < t->parts + t->n_parts; p++)
+		for (const struct incident *i = incidents_next_open(p->open, NULL); i;
+		     i = incidents_next_open(p->open, i))
+			t->found[t->n_found++] = (struct top_found){ i, p->m };
+	qsort(t->found, t->n_found, sizeof(*t->found), found_compare);
+	return 0;
+}
+
+static int findings_note(struct top_table *t)
+{
+	int err = found_make(t);
+
+	for (size_t i = 0; i < t->n_found; i++) {
+		t->n_open[t->found[i].i->f.severity]++;
+		for (int k = 0; k < t->found[i].i->f.n_ranks; k++)
+			culprit_note(t, &t->found[i], k);
 	}
+	return err;
 }
 
 /* --- all of it --- */
@@ -243,35 +283,48 @@ static int order_make(struct top_table *t)
 	if (!t->order)
 		return -ENOMEM;
 	for (struct top_row *r = t->rows.all; r; r = r->keyed.next) {
-		row_finish(t, r);
+		row_finish(r);
 		t->n_state[r->state]++;
 		t->order[t->n++] = r;
 	}
 	return 0;
 }
 
-int top_table_make(struct top_table *t, const struct model *m, const struct incidents *open)
+static int part_add(struct top_table *t, const struct top_part *part)
+{
+	int err = 0;
+
+	t->now_ns = larger(t->now_ns, part->m->now_ns);
+	for (const struct proc *p = part->m->procs; p && !err; p = p->next)
+		err = is_shown(p) ? rows_add(t, part, p) : 0;
+	for (const struct comm *c = part->m->comms; c && !err; c = c->next)
+		comm_note(t, c);
+	return err;
+}
+
+int top_table_make(struct top_table *t, const struct top_part *parts, size_t n_parts)
 {
 	int err = 0;
 
 	top_table_free(t);
-	t->m = m;
-	t->open = open;
-	for (const struct proc *p = m->procs; p && !err; p = p->next)
-		err = is_shown(p) ? rows_add(t, p) : 0;
-	for (const struct comm *c = m->comms; c && !err; c = c->next)
-		comm_note(t, c);
-	if (!err)
-		err = order_make(t);
-	if (!err)
-		findings_note(t);
-	return err;
+	t->parts = calloc(n_parts + 1, sizeof(*parts));
+	if (!t->parts)
+		return -ENOMEM;
+	if (n_parts)
+		memcpy(t->parts, parts, n_parts * sizeof(*parts));
+	t->n_parts = n_parts;
+	for (size_t i = 0; i < n_parts && !err; i++)
+		err = part_add(t, &t->parts[i]);
+	err = err ? err : order_make(t);
+	return err ? err : findings_note(t);
 }
 
 void top_table_free(struct top_table *t)
 {
 	keyed_free(&t->rows);
 	free(t->order);
+	free(t->parts);
+	free(t->found);
 	*t = (struct top_table){ 0 };
 }
 

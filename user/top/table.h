@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * table.h - a job as rows, one a rank: what it does, how far it is behind, what is found of it. Made of the model at
- * one moment; the same for a live session, a recording and a hub. Pure. Texts are borrowed from the model: good until
- * it takes the next record.
+ * table.h - jobs as rows, one a rank: what it does, how far it is behind, what is found of it. Made of models at one
+ * moment: of one for a live session and for a recording, of one a job for what a hub sees. Pure. Texts are borrowed
+ * from the models: good until one takes the next record.
  */
 #ifndef RANKTRACE_TOP_TABLE_H
 #define RANKTRACE_TOP_TABLE_H
@@ -36,8 +36,20 @@ enum top_state {
 		TOP_STATE_MAX
 };
 
+/* What is known of a job, or of all of a node. Processes of two parts have two keys. */
+struct top_part {
+	const struct model *m;
+	const struct incidents *open;
+};
+
+struct top_found {
+	const struct incident *i;
+	const struct model *m;
+};
+
 struct top_row {
 	struct keyed keyed; /* process key, rank */
+	const struct top_part *part;
 	const struct proc *proc;
 	int rank;         /* -1 unknown */
 	const char *job;  /* as shown; "" none */
@@ -63,14 +75,16 @@ struct top_table { /* zeroed at first */
 	struct keyed_table rows;
 	struct top_row **order; /* as they are to be shown: order.h */
 	size_t n;
-	const struct model *m;
-	const struct incidents *open;
-	const struct incident *worst; /* of all that are open; NULL none */
+	struct top_part *parts;
+	size_t n_parts;
+	struct top_found *found; /* all that are open, the gravest first */
+	size_t n_found;
+	uint64_t now_ns; /* the latest of the parts */
 	unsigned int n_open[SEVERITY_MAX], n_state[TOP_STATE_MAX];
 };
 
 /* 0 or -ENOMEM; free it either way. */
-int top_table_make(struct top_table *t, const struct model *m, const struct incidents *open);
+int top_table_make(struct top_table *t, const struct top_part *parts, size_t n_parts);
 void top_table_free(struct top_table *t);
 const char *top_state_name(enum top_state s);
 const char *top_state_help(enum top_state s);

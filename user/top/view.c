@@ -50,10 +50,14 @@ static void grouping_settle(struct top_view *v, const struct top_table *t)
 		v->grouping = has_jobs(t) ? TOP_OF_JOB : t->n > GROUPS_FROM ? TOP_OF_HOST : TOP_OF_NONE;
 }
 
-/* One is opened by name: then its rows are shown. */
-static bool shows_groups(const struct top_view *v)
+/* What a row is: one that is opened by name shows its ranks, and a job of many its hosts before. */
+static enum top_grouping level_of(const struct top_view *v)
 {
-	return v->grouping != TOP_OF_NONE && !v->choice.job && !v->choice.host && !*v->filter;
+	if (v->choice.host || *v->filter)
+		return TOP_OF_NONE;
+	if (!v->choice.job)
+		return v->grouping;
+	return v->n_rows > GROUPS_FROM ? TOP_OF_HOST : TOP_OF_NONE;
 }
 
 static void row_follow(struct top_view *v, const struct top_table *t)
@@ -69,8 +73,9 @@ static void rows_turn(struct top_view *v, struct top_table *t)
 {
 	grouping_settle(v, t);
 	v->n_rows = top_choose(t, &v->choice);
-	if (shows_groups(v))
-		v->groups = top_groups(t, v->n_rows, v->grouping, &v->n_groups);
+	v->level = level_of(v);
+	if (v->level != TOP_OF_NONE)
+		v->groups = top_groups(t, v->n_rows, v->level, &v->n_groups);
 	else
 		row_follow(v, t);
 	v->n_lines = v->groups ? v->n_groups : v->n_rows;
@@ -82,15 +87,6 @@ static size_t lines_of(const struct text *t)
 
 	for (size_t i = 0; i < t->len; i++)
 		n += t->data[i] == '\n';
-	return n;
-}
-
-static size_t incidents_open(const struct top_table *t)
-{
-	size_t n = 0;
-
-	for (int i = 0; i < SEVERITY_MAX; i++)
-		n += t->n_open[i];
 	return n;
 }
 
@@ -116,7 +112,7 @@ void top_view_turn(struct top_view *v, struct top_table *t, const struct top_sou
 	if (v->page == TOP_RANKS)
 		rows_turn(v, t);
 	else if (v->page == TOP_FINDINGS)
-		v->n_lines = incidents_open(t);
+		v->n_lines = t->n_found;
 	else
 		top_page_text(&v->text, v, t, s);
 	if (is_text(v->page)) {
@@ -126,16 +122,6 @@ void top_view_turn(struct top_view *v, struct top_table *t, const struct top_sou
 	scroll_settle(v, lines ? lines : 1);
 }
 
-const struct incident *top_incident_at(const struct top_table *t, size_t i)
-{
-	for (int severity = SEVERITY_MAX - 1; severity >= 0; severity--)
-		for (const struct incident *x = incidents_next_open(t->open, NULL); x;
-		     x = incidents_next_open(t->open, x))
-			if ((int)x->f.severity == severity && !i--)
-				return x;
-	return NULL;
-}
-
 const struct top_row *top_view_row(const struct top_view *v, const struct top_table *t)
 {
 	if (v->page == TOP_RANKS)
@@ -143,17 +129,25 @@ const struct top_row *top_view_row(const struct top_view *v, const struct top_ta
 	return v->page == TOP_RANK ? keyed_find(&t->rows, v->proc, (uint64_t)(int64_t)v->rank) : NULL;
 }
 
-const struct incident *top_view_incident(const struct top_view *v, const struct top_table *t)
+static const struct top_found *found_of(const struct top_table *t, const struct incident *i)
+{
+	for (size_t k = 0; i && k < t->n_found; k++)
+		if (t->found[k].i == i)
+			return &t->found[k];
+	return NULL;
+}
+
+const struct top_found *top_view_found(const struct top_view *v, const struct top_table *t)
 {
 	const struct top_row *r = top_view_row(v, t);
 
 	if (v->page == TOP_FINDINGS)
-		return top_incident_at(t, v->cursor);
+		return v->cursor < t->n_found ? &t->found[v->cursor] : NULL;
 	if (v->page != TOP_FINDING)
-		return r ? r->worst : NULL;
-	for (const struct incident *i = incidents_next_open(t->open, NULL); i; i = incidents_next_open(t->open, i))
-		if (!strcmp(i->id, v->incident))
-			return i;
+		return found_of(t, r ? r->worst : NULL);
+	for (size_t k = 0; k < t->n_found; k++)
+		if (!strcmp(t->found[k].i->id, v->incident))
+			return &t->found[k];
 	return NULL;
 }
 
@@ -208,11 +202,12 @@ static void name_copy(char to[TOP_NAME_MAX], const char *name)
 
 static void group_open(struct top_view *v, const struct top_group *g)
 {
-	char *to = v->grouping == TOP_OF_JOB ? v->job : v->host;
+	bool is_job = v->level == TOP_OF_JOB;
+	char *to = is_job ? v->job : v->host;
 
 	name_copy(to, g->name);
-	*(v->grouping == TOP_OF_JOB ? &v->choice.job : &v->choice.host) = to;
-	v->list_cursor = v->cursor;
+	*(is_job ? &v->choice.job : &v->choice.host) = to;
+	v->group_cursor[is_job] = v->cursor;
 	v->cursor = v->scroll = 0;
 	v->follows = false;
 }
@@ -220,7 +215,7 @@ static void group_open(struct top_view *v, const struct top_group *g)
 static enum top_want enter(struct top_view *v, const struct top_table *t)
 {
 	const struct top_row *r = top_view_row(v, t);
-	const struct incident *i = v->page == TOP_FINDINGS ? top_incident_at(t, v->cursor) : NULL;
+	const struct top_found *found = v->page == TOP_FINDINGS ? top_view_found(v, t) : NULL;
 
 	if (v->page == TOP_RANKS && v->groups && v->cursor < v->n_groups) {
 		group_open(v, &v->groups[v->cursor]);
@@ -229,8 +224,8 @@ static enum top_want enter(struct top_view *v, const struct top_table *t)
 		v->rank = r->rank;
 		page_open(v, TOP_RANK);
 		return TOP_WANT_STACKS;
-	} else if (i) {
-		memcpy(v->incident, i->id, sizeof(v->incident));
+	} else if (found) {
+		memcpy(v->incident, found->i->id, sizeof(v->incident));
 		page_open(v, TOP_FINDING);
 	}
 	return TOP_WANT_NOTHING;
@@ -246,8 +241,10 @@ static void back(struct top_view *v)
 	} else if (*v->filter) {
 		*v->filter = 0;
 	} else if (v->choice.job || v->choice.host) {
-		v->choice.job = v->choice.host = NULL;
-		v->cursor = v->list_cursor;
+		bool is_job = !v->choice.host;
+
+		*(is_job ? &v->choice.job : &v->choice.host) = NULL;
+		v->cursor = v->group_cursor[is_job];
 		v->follows = false;
 	}
 }
@@ -265,7 +262,7 @@ static enum top_want seek(struct top_view *v, const struct top_source *s, uint64
 
 static uint64_t time_of(const struct top_view *v, const struct top_table *t)
 {
-	return v->seeks ? v->seek_ns : t->m->now_ns;
+	return v->seeks ? v->seek_ns : t->now_ns;
 }
 
 static enum top_want seek_by(struct top_view *v, const struct top_table *t, const struct top_source *s, int64_t by_ns)
@@ -389,14 +386,14 @@ static bool order_key(struct top_view *v, int key)
 static enum top_want request_key(struct top_view *v, int key, const struct top_table *t)
 {
 	const struct top_row *r = top_view_row(v, t);
-	const struct incident *i = top_view_incident(v, t);
+	const struct top_found *found = top_view_found(v, t);
 
 	if (r) {
 		v->proc = r->proc->key;
 		v->rank = r->rank;
 	}
-	if (i)
-		memcpy(v->incident, i->id, sizeof(v->incident));
+	if (found)
+		memcpy(v->incident, found->i->id, sizeof(v->incident));
 	else
 		v->incident[0] = 0;
 	switch (key) {

@@ -44,6 +44,7 @@ struct top_source {          /* where the table comes from, for people */
 	const char *name;    /* "this node", "run.rtr" */
 	const char *tier;    /* of a live session; NULL: not known */
 	bool seekable;       /* its begin, end and findings are known */
+	bool takes_requests; /* of stacks: a session of this node */
 	bool ended, playing; /* no more records come; time goes on by itself */
 	uint64_t begin_ns, end_ns;
 	const uint64_t *opened_ns; /* when findings opened, in order */
@@ -57,10 +58,12 @@ struct top_view {
 	struct top_choice choice; /* its texts lie in the members below */
 	enum top_grouping grouping;
 	bool grouping_set; /* by the user: else by the number of ranks */
+	enum top_grouping level; /* what a row is now, of that or below */
 	char filter[TOP_FILTER_MAX], job[TOP_NAME_MAX], host[TOP_NAME_MAX];
 	bool typing; /* of the filter */
 	size_t cursor, scroll, n_lines;
 	size_t list_cursor, list_scroll; /* of the page below */
+	size_t group_cursor[2];          /* of hosts, of jobs: where one of them was opened */
 	uint64_t proc;                   /* that is selected, or open; 0 none */
 	int rank;
 	bool follows; /* the selection stays with its rank, wherever that is sorted to */
@@ -83,8 +86,6 @@ enum top_want top_view_key(struct top_view *v, int key, const struct top_table *
 /* The row under the cursor, or whose page is open; NULL none. */
 const struct top_row *top_view_row(const struct top_view *v, const struct top_table *t);
 /* The finding under the cursor, open as a page, or the gravest of that row; NULL none. */
-const struct incident *top_view_incident(const struct top_view *v, const struct top_table *t);
-/* Findings in the order of their page: the gravest first; NULL behind the last. */
-const struct incident *top_incident_at(const struct top_table *t, size_t i);
+const struct top_found *top_view_found(const struct top_view *v, const struct top_table *t);
 
 #endif

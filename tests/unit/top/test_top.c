@@ -32,7 +32,9 @@ static void draw(struct shown *s, int rows, int cols)
 
 static void renew(struct shown *s)
 {
-	assert_int_equal(top_table_make(&s->table, pipeline_model(s->feed.p), pipeline_incidents(s->feed.p)), 0);
+	const struct top_part part = { pipeline_model(s->feed.p), pipeline_incidents(s->feed.p) };
+
+	assert_int_equal(top_table_make(&s->table, &part, 1), 0);
 }
 
 static void recording_show(struct shown *s, const char *path)
@@ -238,7 +240,7 @@ static void test_many_ranks(void **state)
 		job.members[i].last_call_ns = 90000000000ull;
 	}
 	job.comm.highest_seq[SEQ_COLL] = 8;
-	assert_int_equal(top_table_make(&s.table, &job.m, none), 0);
+	assert_int_equal(top_table_make(&s.table, &(struct top_part){ &job.m, none }, 1), 0);
 	top_view_init(&s.view);
 	draw(&s, 24, 80);
 	assert_has(line_at(&s, 1), "10240 ranks: 1 late  10239 waits");
