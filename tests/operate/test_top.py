@@ -4,7 +4,6 @@ which one sleeps; recordings at other times; ranks of many hosts, by host and on
 eight of each). It leaves the terminal as it was, and no process."""
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,44 +13,10 @@ sys.path.insert(1, sys.path[0] + "/../aid")
 sys.path.insert(1, sys.path[0] + "/../scale")
 import hung_job
 import job
+import terminal
+from terminal import Terminal
 
 HOSTS = int(os.environ.get("HOSTS", 1280 if job.LONG else 32))
-
-
-class Terminal:
-    """A command in a terminal of that size."""
-
-    def __init__(self, cols, rows, *argv):
-        self.name = f"ranktrace-test-{os.getpid()}-{time.monotonic_ns()}"
-        command = " ".join(argv) + "; echo ended $?; exec sleep 600"
-        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(cols), "-y", str(rows), command)
-
-    def tmux(self, *args):
-        out = subprocess.run(["tmux", "-L", self.name, *args], capture_output=True, text=True)
-        job.check(out.returncode == 0, f"tmux {args}: {out.stderr}")
-        return out.stdout
-
-    def keys(self, *keys):
-        self.tmux("send-keys", *keys)
-
-    def size(self, cols, rows):
-        self.tmux("resize-window", "-x", str(cols), "-y", str(rows))
-
-    def screen(self):
-        return self.tmux("capture-pane", "-p")
-
-    def wait(self, pattern, timeout=60):
-        """The screen that has it."""
-        end = time.monotonic() + timeout
-        while not re.search(pattern, self.screen(), re.M):
-            job.check(time.monotonic() < end, f"'{pattern}' does not come:\n{self.screen()}")
-            time.sleep(0.1)
-        return self.screen()
-
-    def end(self):
-        self.keys("q")
-        self.wait(r"^ended 0$")
-        self.tmux("kill-server")
 
 
 def live():
@@ -146,8 +111,7 @@ def without_terminal():
 
 
 job.need_root()
-if not shutil.which("tmux"):
-    job.skip("no tmux: make deps-test installs it")
+terminal.need()
 folder = tempfile.mkdtemp(prefix="ranktrace-top-")
 job.dirs.append(folder)
 without_terminal()

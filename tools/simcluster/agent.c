@@ -45,7 +45,8 @@ struct agents {
 	double slot_s; /* begin of the slot that comes next */
 	size_t slot;
 	char *bytes;
-	uint64_t n_bytes, n, n_lost, number;
+	uint64_t n_bytes, n, n_lost;
+	const char *boot_id;
 };
 
 struct agents *agents_new(const struct cluster *c, const struct noise *n, uint64_t seed)
@@ -54,7 +55,7 @@ struct agents *agents_new(const struct cluster *c, const struct noise *n, uint64
 
 	if (!a)
 		return NULL;
-	*a = (struct agents){ .c = c, .noise = *n, .draw = { seed }, .number = 1 };
+	*a = (struct agents){ .c = c, .noise = *n, .draw = { seed }, .boot_id = "5e3c1f00-boot" };
 	a->all = calloc(c->n_hosts, sizeof(*a->all));
 	a->seen = calloc(c->n_ranks, sizeof(*a->seen));
 	a->bytes = malloc(REPORT_BYTES_MAX);
@@ -93,9 +94,9 @@ void agents_reseed(struct agents *a, uint64_t seed)
 	a->draw.state = seed;
 }
 
-void agents_number(struct agents *a, uint64_t number)
+void agents_boot(struct agents *a, const char *boot_id)
 {
-	a->number = number;
+	a->boot_id = boot_id;
 }
 
 void agents_totals(const struct agents *a, uint64_t *ret_bytes, uint64_t *ret_n, uint64_t *ret_lost)
@@ -114,8 +115,8 @@ static void head_put(const struct agents *a, const struct agent *one, double now
 		r->has_hang_limit_ns = r->has_busy_limit_ns = 1;
 	r->version = REPORT_VERSION;
 	r->host = (char *)one->name;
-	r->boot_id = (char *)"5e3c1f00-boot";
-	r->agent = a->number;
+	r->boot_id = (char *)a->boot_id;
+	r->agent = 1;
 	r->sequence = one->sequence;
 	r->now_ns = (uint64_t)((one->host_s + now_s * (1 + a->noise.drift)) * 1e9);
 	r->hang_limit_ns = 1500000000ull;

@@ -28,8 +28,8 @@ void agents_free(struct agents *a);
 /* From now on other noise and another seed: after a fork. */
 void agents_reseed(struct agents *a, uint64_t seed);
 
-/* Of which start of the agents messages say that they are; 1 */
-void agents_number(struct agents *a, uint64_t number);
+/* Hosts of another boot: what comes is not taken for what an earlier simulation said. Kept, not copied. */
+void agents_boot(struct agents *a, const char *boot_id);
 
 struct delivery {    /* a message that arrives */
 	double at_s; /* at the bus */

@@ -18,7 +18,8 @@
 struct publishing {
 	struct bus *bus;
 	uint64_t begin_ns; /* CLOCK_MONOTONIC at the simulation's 0 */
-	uint64_t agent, n, n_lost;
+	uint64_t n, n_lost;
+	char boot_id[32];
 };
 
 static volatile sig_atomic_t stop;
@@ -35,7 +36,7 @@ static int message_publish(void *to, const struct delivery *d)
 	char token[BUS_TOKEN_MAX], id[BUS_TOKEN_MAX + 48];
 
 	bus_token(d->name, token);
-	snprintf(id, sizeof(id), "%s-%" PRIx64 "-%" PRIu64, token, p->agent, p->n);
+	snprintf(id, sizeof(id), "%s-%s-%" PRIu64, token, p->boot_id, p->n);
 	p->n++;
 	p->n_lost += p->bus->class->publish(p->bus, token, d->data, d->len, id) != 0;
 	return stop ? -EINTR : 0;
@@ -80,9 +81,9 @@ static int all_publish(struct run *r, const struct trials *t, struct publishing 
 {
 	int err;
 
-	p->agent = clock_realtime_offset_ns() + p->begin_ns; /* a later run is of other agents */
 	p->begin_ns = clock_monotonic_ns();
-	agents_number(r->agents, p->agent);
+	snprintf(p->boot_id, sizeof(p->boot_id), "sim-%" PRIx64, p->begin_ns + clock_realtime_offset_ns());
+	agents_boot(r->agents, p->boot_id);
 	r->deliver = message_publish;
 	r->to = p;
 	err = paced_until(r, p, warm_s);
@@ -97,7 +98,7 @@ int publish_run(struct run *r, const struct trials *t, const char *url, double w
 {
 	const struct bus_cfg cfg = { .url = url, .name = "ranktrace sim cluster" };
 	struct sigaction on = { .sa_handler = on_signal };
-	struct publishing p = { .begin_ns = clock_monotonic_ns() };
+	struct publishing p = { .bus = NULL };
 	char error[512] = "";
 	int err = bus_nats_open(&cfg, &p.bus, error, sizeof(error));
 

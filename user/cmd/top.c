@@ -323,21 +323,26 @@ static int cluster_batch(struct top_cluster *c, struct top_run *r)
 {
 	int err = top_cluster_catch_up(c);
 
-	if (err != -ENODATA)
-		return err ? failed(err) : failed(top_print(r, BATCH_COLS));
-	log_error("no host reports: does 'ranktrace watch --nats URL' run, and a hub?");
-	return EXIT_INTERNAL;
+	if (err == -ENODATA) {
+		log_error("no host reports: does 'ranktrace watch --nats URL' run, and a hub?");
+		return EXIT_INTERNAL;
+	}
+	if (err == -ETIMEDOUT)
+		log_warn("reports come faster than this machine judges them: this is the past");
+	return failed(err && err != -ETIMEDOUT ? err : top_print(r, BATCH_COLS));
 }
 
 static int cluster_top(const struct top_args *a, struct top_run *r)
 {
 	struct top_bus_cfg cfg = { .bus = a->bus, .job = a->session.session.job };
+	struct top_child child = { .control_fd = -1, .data_fd = -1 };
 	struct top_cluster c = { .len = 0 };
 	int code = bus_options_check(&a->bus);
 
+	code = code ? code : failed(top_child_start(top_bus_run, &cfg, &child));
 	if (code)
 		return code;
-	code = failed(top_cluster_open(&c, &cfg, r));
+	code = failed(top_cluster_open(&c, cfg.job, &child, r));
 	if (!code && !a->batch)
 		code = screen_begin();
 	code = code ? code : confine_all(true);

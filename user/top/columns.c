@@ -171,7 +171,7 @@ static enum ink group_late_put(const struct top_group *g, char *to)
 	return INK_BAD;
 }
 
-static enum ink group_ended_put(const struct top_group *g, char *to)
+static enum ink group_down_put(const struct top_group *g, char *to)
 {
 	count_put(to,
 		  g->n_state[TOP_DEAD] + g->n_state[TOP_STOPPED] + g->n_state[TOP_BLOCKED] + g->n_state[TOP_SILENT]);
@@ -208,7 +208,7 @@ static const struct column columns[] = {
 	{ "MOVE", 5, 0, true, NULL, group_moves_put },
 	{ "WAIT", 5, 0, true, NULL, group_waits_put },
 	{ "LATE", 4, 0, true, NULL, group_late_put },
-	{ "ENDED", 5, 0, true, NULL, group_ended_put },
+	{ "DOWN", 5, 0, true, NULL, group_down_put },
 	{ "LAG", 4, 0, true, lag_put, group_lag_put },
 	{ "WAIT", 6, 0, true, wait_put, NULL },
 	{ "LONGEST", 7, 0, true, NULL, group_wait_put },

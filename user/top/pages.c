@@ -244,13 +244,14 @@ static const char *gpu_health_word(const struct gpu *g)
 static void text_gpu(struct text *t, const struct gpu *g, const struct model *m)
 {
 	const struct gpu_sampled *s = gpu_sample(g, 0);
+	const char *name = *g->name ? g->name : "?";
 	uint64_t since_ns = m->now_ns > 5000000000ull ? m->now_ns - 5000000000ull : 0;
 	uint64_t slow =
 		s && s->s.slowdown != ~0ull ? s->s.slowdown & ~(uint64_t)(GPU_SLOW_IDLE | GPU_SLOW_APP_CLOCKS) : 0;
 
 	text_add(t, "  %3u  ", g->device.index);
-	text_foreign(t, *g->name ? g->name : "?", NULL);
-	text_add(t, "%*s", (int)(strlen(g->name) < 24 ? 24 - strlen(g->name) : 1), "");
+	text_foreign(t, name, NULL);
+	text_add(t, "%*s", (int)(strlen(name) < 24 ? 24 - strlen(name) : 1), "");
 	text_add(t, "%-8s", top_gpu_role(gpu_activity_since(g, since_ns, m->now_ns).role));
 	if (s) {
 		text_percent(t, s->s.window_ns ? gpu_percent(s->s.sm_bp) : -1);
@@ -283,6 +284,11 @@ static void text_gpu_procs(struct text *t, const struct gpu *g, const struct mod
 	}
 }
 
+static const char *host_of(const struct node *node, const struct model *m)
+{
+	return *node->name ? node->name : m->host ? m->host : "";
+}
+
 static unsigned int text_gpus(struct text *to, const struct node *node, const struct model *m)
 {
 	unsigned int n = 0;
@@ -290,9 +296,7 @@ static unsigned int text_gpus(struct text *to, const struct node *node, const st
 	if (!node->gpus.all)
 		return 0;
 	text_add(to, " %s\n  GPU  name                    does       SM tensor  DRAM   power    temp   clock  health\n",
-		 *node->name ? node->name
-		 : m->host   ? m->host
-			     : "");
+		 host_of(node, m));
 	for (const struct gpu *g = node->gpus.all; g; g = g->next, n++)
 		text_gpu(to, g, m);
 	text_add(to, "  GPU       PID   rank   CPU  process\n");
@@ -302,13 +306,15 @@ static unsigned int text_gpus(struct text *to, const struct node *node, const st
 	return n;
 }
 
-static void page_gpus(struct text *to, const struct top_table *t)
+/* Of all hosts; of one, where that is open. */
+static void page_gpus(struct text *to, const struct top_view *v, const struct top_table *t)
 {
 	unsigned int n = 0;
 
 	for (const struct top_part *p = t->parts; p < t->parts + t->n_parts; p++)
 		for (const struct node *node = model_next_node(p->m, NULL); node; node = model_next_node(p->m, node))
-			n += text_gpus(to, node, p->m);
+			if (!v->choice.host || !strcmp(v->choice.host, host_of(node, p->m)))
+				n += text_gpus(to, node, p->m);
 	if (!n)
 		text_add(to,
 			 " no GPU is known: no driver (NVML) on this host, or its records are not in this recording\n");
@@ -340,7 +346,9 @@ static void page_help(struct text *to, const struct top_source *s)
 		     "   STEP       median time of its last iterations, while probes show them\n"
 		     "   PHASE      of its step, as PyTorch says, while probes show them\n"
 		     "   GPU        its index, and what it does: in_nccl waits, other: a kernel that is not NCCL's\n"
-		     "   FINDING    the gravest that names it\n");
+		     "   FINDING    the gravest that names it\n"
+		     "   of a row for many: WAIT with those that stand, DOWN dead, stopped, in D state or silent;\n"
+		     "   LAG, LONGEST (WAIT) and STEP are the most of one\n");
 }
 
 void top_page_text(struct text *to, const struct top_view *v, const struct top_table *t, const struct top_source *s)
@@ -348,7 +356,7 @@ void top_page_text(struct text *to, const struct top_view *v, const struct top_t
 	switch (v->page) {
 	case TOP_RANK: page_rank(to, v, t, s); break;
 	case TOP_FINDING: page_finding(to, v, t); break;
-	case TOP_GPUS: page_gpus(to, t); break;
+	case TOP_GPUS: page_gpus(to, v, t); break;
 	case TOP_MESSAGES: text_add(to, "%s", *s->messages ? s->messages : " no message\n"); break;
 	default: page_help(to, s); break;
 	}

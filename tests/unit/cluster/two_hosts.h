@@ -45,6 +45,7 @@ static Cluster__Finding *findings[HOSTS][4]; /* what its node holds */
 static size_t n_findings[HOSTS];
 static Cluster__Gpu *gpus[HOSTS][PER_HOST];
 static size_t n_gpus[HOSTS];
+static const char *job_of[HOSTS]; /* NULL: train */
 
 static struct rank_calls { /* where its agent sees them */
 	bool seen;
@@ -110,7 +111,7 @@ static void rank_fill(int rank, uint64_t clock_ns, Cluster__Process *p, Cluster_
 	p->start_ns = clock_ns - now + delay[rank / PER_HOST];
 	p->rank = rank;
 	p->world_size = RANKS;
-	p->job = (char *)"train";
+	p->job = (char *)(job_of[rank / PER_HOST] ? job_of[rank / PER_HOST] : "train");
 	t->tid = p->pid;
 	t->state = thread_state[rank];
 	t->has_seen_age_ns = t->has_at_age_ns = 1;
@@ -240,6 +241,7 @@ static int begin(void **state)
 	memset(n_findings, 0, sizeof(n_findings));
 	memset(n_gpus, 0, sizeof(n_gpus));
 	memset(rank_calls, 0, sizeof(rank_calls));
+	memset(job_of, 0, sizeof(job_of));
 	now = 10 * SEC;
 	for (int r = 0; r < RANKS; r++) {
 		since[r] = now;

@@ -32,12 +32,16 @@ struct top_bus {
 	uint64_t follow_ns, log_ns;
 	uint64_t log_last; /* the newest entry that was said */
 	int said;          /* why reports are not read; 0: they are */
+	bool gone;         /* `top` reads no more */
 };
 
 /* --- cursors --- */
 
+/* Each reason once; 0: they are read again. */
 static void why_say(struct top_bus *t, int err)
 {
+	const struct top_report_head cut = { .cut = err != 0 };
+
 	if (err == t->said)
 		return;
 	t->said = err;
@@ -49,6 +53,7 @@ static void why_say(struct top_bus *t, int err)
 							       : strerror(-err));
 	else
 		log_info("reports are read again");
+	t->gone |= write_whole(t->data_fd, &cut, sizeof(cut)) != 0;
 }
 
 static void cursor_drop(struct top_bus *t, struct bus_cursor **c)
@@ -79,19 +84,17 @@ static void follow(struct top_bus *t)
 
 /* --- what comes --- */
 
-static int report_hand(const struct top_bus *t, const struct bus_message *msg)
+static void report_hand(struct top_bus *t, const struct bus_message *msg)
 {
 	struct top_report_head head = { .len = msg->len, .n_behind = msg->n_behind, .stored_ns = msg->stored_ns };
-	int err;
 
-	snprintf(head.token, sizeof(head.token), "%s", msg->token);
 	if (msg->len > TOP_REPORT_BYTES_MAX)
-		return 0;
-	err = write_whole(t->data_fd, &head, sizeof(head));
-	return err ? err : write_whole(t->data_fd, msg->data, msg->len);
+		return;
+	snprintf(head.token, sizeof(head.token), "%s", msg->token);
+	t->gone |= write_whole(t->data_fd, &head, sizeof(head)) || write_whole(t->data_fd, msg->data, msg->len);
 }
 
-static int reports_turn(struct top_bus *t)
+static void reports_turn(struct top_bus *t)
 {
 	struct bus_message msg;
 	int n = t->reports ? t->bus->class->fetch(t->reports, FETCH_MS, &msg) : 0;
@@ -102,7 +105,8 @@ static int reports_turn(struct top_bus *t)
 	}
 	if (!t->reports)
 		nanosleep(&(struct timespec){ .tv_nsec = FETCH_MS * 1000000 }, NULL);
-	return n == 1 ? report_hand(t, &msg) : 0;
+	if (n == 1)
+		report_hand(t, &msg);
 }
 
 static void entry_say(struct top_bus *t, const struct bus_message *msg)
@@ -190,10 +194,9 @@ int top_bus_run(void *of, int control_fd)
 
 	if (code)
 		return code;
-	while (control_turn(&t)) {
+	while (!t.gone && control_turn(&t)) {
 		follow(&t);
-		if (reports_turn(&t))
-			break;
+		reports_turn(&t);
 		log_turn(&t);
 	}
 	cursor_drop(&t, &t.reports);

@@ -13,6 +13,7 @@
 struct top_report_head { /* on the pipe; `len` bytes of the report are behind it */
 	uint64_t len, n_behind;
 	int64_t stored_ns;
+	uint64_t cut;              /* no report: from here on they cannot be read, until the next one */
 	char token[BUS_TOKEN_MAX]; /* the host's; zero-terminated */
 };
 

@@ -17,7 +17,8 @@
 
 #define READ_BYTES (256u << 10)
 #define TAKE_NS 200000000ull      /* then keys and the screen have a turn */
-#define CATCH_UP_NS 10000000000ull /* an agent's host is heard each second */
+#define NOTHING_NS 10000000000ull
+#define CATCH_UP_NS 60000000000ull /* two minutes are kept */
 #define SETTLE_NS 1500000000ull   /* three ticks of the detectors */
 
 /* --- reports --- */
@@ -53,6 +54,12 @@ static int bytes_read(struct top_cluster *c)
 	return n < 0 ? -errno : 0;
 }
 
+static void name_make(struct top_cluster *c)
+{
+	snprintf(c->name, sizeof(c->name), "cluster%s%s%s", c->f.job ? ", job " : "", c->f.job ? c->f.job : "",
+		 c->cut ? ": NO CONNECTION" : "");
+}
+
 static int report_take(struct top_cluster *c, const struct top_report_head *head, const char *data)
 {
 	struct bus_message msg = { .token = head->token,
@@ -60,8 +67,13 @@ static int report_take(struct top_cluster *c, const struct top_report_head *head
 				   .len = head->len,
 				   .n_behind = head->n_behind,
 				   .stored_ns = head->stored_ns };
-	int err = follower_take(&c->f, &msg);
+	int err;
 
+	c->cut = head->cut;
+	name_make(c);
+	if (!*head->token)
+		return 0;
+	err = follower_take(&c->f, &msg);
 	return err ? err : follower_ticks(&c->f);
 }
 
@@ -99,7 +111,7 @@ static int cluster_take(void *of)
 		more = bytes_read(c);
 		err = more < 0 ? more : reports_take(c, &n);
 	}
-	if (!err && !n) {
+	if (!err && !n && !c->cut) { /* else the picture stays: nothing says that hosts are silent */
 		err = follower_pass(&c->f);
 		err = err ? err : follower_ticks(&c->f);
 	}
@@ -148,21 +160,14 @@ static void cluster_acknowledge(void *of, const char *id, char *answer, size_t s
 
 /* --- */
 
-static void name_make(struct top_cluster *c, const char *job)
+int top_cluster_open(struct top_cluster *c, const char *job, const struct top_child *child, struct top_run *r)
 {
-	snprintf(c->name, sizeof(c->name), "cluster%s%s", job ? ", job " : "", job ? job : "");
-}
+	int err = follower_init(&c->f, "top", NULL, job);
 
-int top_cluster_open(struct top_cluster *c, struct top_bus_cfg *cfg, struct top_run *r)
-{
-	int err = follower_init(&c->f, "top", NULL, cfg->job);
-
-	c->child = (struct top_child){ .pid = -1, .data_fd = -1, .log_fd = -1, .control_fd = -1 };
-	err = err ? err : top_child_start(top_bus_run, cfg, &c->child);
-	if (err)
-		return err;
-	fcntl(c->child.data_fd, F_SETFL, O_NONBLOCK);
-	name_make(c, cfg->job);
+	c->child = *child;
+	if (fcntl(child->data_fd, F_SETFL, O_NONBLOCK))
+		err = err ? err : -errno;
+	name_make(c);
 	r->source.name = c->name;
 	r->origin = (struct top_origin){ .of = c,
 					 .take = cluster_take,
@@ -176,7 +181,13 @@ int top_cluster_open(struct top_cluster *c, struct top_bus_cfg *cfg, struct top_
 	r->refusals[SESSION_DUMP] = "not from here: ranktrace incidents fetch ID -o FILE --nats URL";
 	r->acknowledge = cluster_acknowledge;
 	r->acknowledge_of = c;
-	return 0;
+	return err;
+}
+
+/* By then an agent that lives was heard, ten times. */
+static bool is_nothing(const struct top_cluster *c, uint64_t waited_ns)
+{
+	return c->over || (!c->f.now_ns && waited_ns > NOTHING_NS);
 }
 
 int top_cluster_catch_up(struct top_cluster *c)
@@ -184,7 +195,8 @@ int top_cluster_catch_up(struct top_cluster *c)
 	uint64_t begin_ns = clock_monotonic_ns(), now_ns = begin_ns, caught_ns = 0;
 	int err = 0;
 
-	while (!err && !c->over && now_ns - begin_ns < CATCH_UP_NS && (!caught_ns || now_ns - caught_ns < SETTLE_NS)) {
+	while (!err && !is_nothing(c, now_ns - begin_ns) && now_ns - begin_ns < CATCH_UP_NS &&
+	       (!caught_ns || now_ns - caught_ns < SETTLE_NS)) {
 		struct pollfd fd = { .fd = c->child.data_fd, .events = POLLIN };
 
 		poll(&fd, 1, 100);
@@ -192,12 +204,12 @@ int top_cluster_catch_up(struct top_cluster *c)
 		now_ns = clock_monotonic_ns();
 		caught_ns = caught_ns ? caught_ns : c->f.caught_up ? now_ns : 0;
 	}
-	return err ? err : c->f.caught_up ? 0 : -ENODATA;
+	return err ? err : caught_ns ? 0 : c->f.now_ns ? -ETIMEDOUT : -ENODATA;
 }
 
 int top_cluster_close(struct top_cluster *c)
 {
-	int code = c->child.pid > 0 ? top_child_end(&c->child) : -1;
+	int code = top_child_end(&c->child);
 
 	follower_free(&c->f);
 	free(c->bytes);

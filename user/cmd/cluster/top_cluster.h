@@ -15,14 +15,16 @@ struct top_cluster { /* zeroed at first */
 	struct top_child child;
 	char *bytes; /* read, and not yet a whole report */
 	size_t len, cap;
-	bool over;
+	bool over, cut;
 	struct top_part *parts;
-	char name[160];
+	char name[200];
 };
 
-/* `r` shows it: origin, child, source, what keys ask. Forks. 0 or -errno; free it either way. */
-int top_cluster_open(struct top_cluster *c, struct top_bus_cfg *cfg, struct top_run *r);
-/* Reports until all that are kept were read, and each host was heard since; -ENODATA: none came for some seconds. */
+/* `r` shows it: origin, child, source, what keys ask. The child is its own from here on. 0 or -errno; close it either
+ * way. */
+int top_cluster_open(struct top_cluster *c, const char *job, const struct top_child *child, struct top_run *r);
+/* Reports until all that are kept were judged. 0; -ENODATA: none came for some seconds; -ETIMEDOUT: some were not yet
+ * after a minute; else -errno. */
 int top_cluster_catch_up(struct top_cluster *c);
 /* Its child's exit code, as top_child_end(). */
 int top_cluster_close(struct top_cluster *c);
