@@ -30,6 +30,7 @@ enum collector_record {
 	RECORD_GPU_HEALTH = 20,  /* its error counters and links */
 	RECORD_GPU_PROCS = 21,   /* the processes that compute on it */
 	RECORD_GPU_STATE = 22,   /* it, or the driver, answers or does not */
+	RECORD_GPU_USAGE = 48,   /* what a process has of its memory and time */
 	RECORD_PORT = 27,
 	RECORD_PORT_SAMPLE = 28,
 	RECORD_PORT_USERS = 29, /* a port of an RDMA device: which; how it stands; who has it open */

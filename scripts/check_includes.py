@@ -66,6 +66,7 @@ ALLOWED = {
     "user/session": ["*"],
     "user/autopsy": ["*"],
     "user/hub": ["*"],
+    "user/hub/mark": ["user", "user/base", "user/bus"],
     "user/cmd": ["*"],
     "user/cmd/ps": ["*"],
     "user/cmd/cluster": ["*"],

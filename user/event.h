@@ -107,6 +107,7 @@ enum event_kind {
 	EV_TORCH,         /* torch: a mark that PyTorch passed */
 	EV_PYTHON_GC,     /* python_gc: Python collected garbage, or does */
 	EV_TORCH_GROUP,   /* torch_group: the thread calls NCCL next, for this process group */
+	EV_GPU_USAGE,     /* gpu_usage: what a process of EV_GPU_PROCS has of it */
 };
 
 /* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */
@@ -279,6 +280,7 @@ struct event {
 		struct gpu_sample gpu_sample;
 		struct gpu_health gpu_health;
 		struct gpu_procs gpu_procs;
+		struct gpu_usage gpu_usage;
 		struct gpu_state gpu_state;
 		union port_event port;
 		struct qp_event qp;

@@ -48,6 +48,9 @@ number() { # OURS THEIRS: equal, where the header has it
 	SAME(struct nvml_pci, bus_id, nvmlPciInfo_t, busId);
 	_Static_assert(sizeof(struct nvml_process) == sizeof(nvmlProcessInfo_t), "process");
 	SAME(struct nvml_process, used_memory, nvmlProcessInfo_t, usedGpuMemory);
+	_Static_assert(sizeof(struct nvml_utilization) == sizeof(nvmlProcessUtilizationSample_t), "utilization");
+	SAME(struct nvml_utilization, timestamp_us, nvmlProcessUtilizationSample_t, timeStamp);
+	SAME(struct nvml_utilization, sm, nvmlProcessUtilizationSample_t, smUtil);
 	_Static_assert(sizeof(struct nvml_gpm_metric) == sizeof(nvmlGpmMetric_t), "metric");
 	SAME(struct nvml_gpm_metric, ret, nvmlGpmMetric_t, nvmlReturn);
 	SAME(struct nvml_gpm_metric, value, nvmlGpmMetric_t, value);

@@ -14,6 +14,7 @@ import tempfile
 import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
+sys.path.insert(1, sys.path[0] + "/../operate")
 import job
 import terminal
 from terminal import Terminal
@@ -116,7 +117,7 @@ def main():
         p.start("hub", job.RANKTRACE, "hub", "--nats", URL)
         time.sleep(1)
         p.start("sim", job.RANKTRACE, "sim", "cluster", "--nats", URL, "-n", RANKS, "--pp", 2 if RANKS < 512 else 16,
-                "--micro", 4, "-f", "stop", "--warm", 12, "--watch", 1000)
+                "--micro", 4, "-f", "stop", "--warm", 6, "--watch", 1000)
         t, host = looked_at(p)
         printed(host)
         nats.terminate()

@@ -72,8 +72,8 @@ static void fault_say(const struct run *r, const struct publishing *p)
 {
 	printf("{\"fault\":\"%s\",\"rank\":%d,\"rank2\":%d,\"waits\":%s,\"published\":%" PRIu64 ",\"lost\":%" PRIu64
 	       "}\n",
-	       fault_name(r->fault.kind), r->fault.rank, r->fault.rank2,
-	       isfinite(r->fault.first_s) ? "true" : "false", p->n, p->n_lost);
+	       fault_name(r->fault.kind), r->fault.rank, r->fault.rank2, isfinite(r->fault.first_s) ? "true" : "false",
+	       p->n, p->n_lost);
 	fflush(stdout);
 }
 
@@ -110,7 +110,8 @@ int publish_run(struct run *r, const struct trials *t, const char *url, double w
 	sigaction(SIGTERM, &on, NULL);
 	err = all_publish(r, t, &p, warm_s);
 	if (p.n_lost)
-		fprintf(stderr, "sim cluster: the bus did not take %" PRIu64 " of %" PRIu64 " messages: does a hub run?\n",
+		fprintf(stderr,
+			"sim cluster: the bus did not take %" PRIu64 " of %" PRIu64 " messages: does a hub run?\n",
 			p.n_lost, p.n);
 	p.bus->class->close(p.bus);
 	return err == -EINTR ? 0 : err;

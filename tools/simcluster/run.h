@@ -15,7 +15,7 @@ struct run {
 	struct fault fault;
 	struct draw draw;
 	double now_s;
-	bool armed; /* the fault strikes in the step that comes next */
+	bool armed;       /* the fault strikes in the step that comes next */
 	deliver *deliver; /* where messages go; the judge */
 	void *to;
 };

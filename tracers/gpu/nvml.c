@@ -314,6 +314,7 @@ static int packet_take(struct nvml_sampler *s, void *packet, size_t size, uint64
 		[RECORD_GPU_HEALTH] = sizeof(struct record_gpu_health),
 		[RECORD_GPU_PROCS] = sizeof(struct record_gpu_procs),
 		[RECORD_GPU_STATE] = sizeof(struct record_gpu_state),
+		[RECORD_GPU_USAGE] = sizeof(struct record_gpu_usage),
 	};
 	struct wire_hdr *hdr = packet;
 	const struct nvml_end *end = packet;
@@ -321,7 +322,7 @@ static int packet_take(struct nvml_sampler *s, void *packet, size_t size, uint64
 	if (size == sizeof(*end))
 		return end->number == s->asked.number ? answer_end(s, end, now_ns) : 0;
 	if (size < sizeof(*hdr) || hdr->size != size || hdr->tracer != WIRE_COLLECTOR ||
-	    hdr->kind < RECORD_GPU_DEVICE || hdr->kind > RECORD_GPU_STATE || size < sizes[hdr->kind])
+	    hdr->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[hdr->kind] || size < sizes[hdr->kind])
 		return 0;
 	hdr->ts_ns = now_ns;
 	if (hdr->kind == RECORD_GPU_SAMPLE)

@@ -48,6 +48,12 @@ struct nvml_process { /* nvmlProcessInfo_v2_t */
 	unsigned int gpu_instance, compute_instance;
 };
 
+struct nvml_utilization { /* nvmlProcessUtilizationSample_t: percent, of the time since the sample before */
+	unsigned int pid;
+	unsigned long long timestamp_us; /* wall clock */
+	unsigned int sm, memory, encoder, decoder;
+};
+
 struct nvml_gpm_metric {
 	unsigned int id;
 	int ret;
@@ -117,6 +123,8 @@ typedef void *nvml_device; /* an opaque handle */
 	X(pcie_gen_max, "nvmlDeviceGetMaxPcieLinkGeneration", (nvml_device d, unsigned int *gen)) \
 	X(processes, "nvmlDeviceGetComputeRunningProcesses_v3", \
 	  (nvml_device d, unsigned int *n, struct nvml_process *list)) \
+	X(utilization, "nvmlDeviceGetProcessUtilization", \
+	  (nvml_device d, struct nvml_utilization *list, unsigned int *n, unsigned long long since_us)) \
 	X(gpm_support, "nvmlGpmQueryDeviceSupport", (nvml_device d, struct nvml_gpm_support *s)) \
 	X(gpm_alloc, "nvmlGpmSampleAlloc", (void **sample)) \
 	X(gpm_sample, "nvmlGpmSampleGet", (nvml_device d, void *sample)) \

@@ -25,6 +25,8 @@
 
 #define INFOROM_SHARE \
 	20000 /* read from the board (70 ms on an H200), and changes about never: so many times its cost apart */
+#define UTILIZATION_SHARE 2000 /* of each process: so many times its cost apart, too: 0.05 % of a core and GPU */
+#define UTILIZATIONS_MAX 64
 #define LINKS_NS 1000000ull       /* CPU of one checkup for counters of single links: 0.8 ms a question on an H200 */
 #define GPM_LEAST_NS 100000000ull /* samples closer than the counters' own refresh say nothing */
 
@@ -44,8 +46,11 @@ struct device {
 	struct link_errors links[NVML_NVLINKS_MAX]; /* as last read, one after the other */
 	unsigned int next_link;                     /* to be read */
 	bool links_known;                           /* all of them were */
-	uint64_t inforom_due_ns;
-	__u32 inforom_bad; /* as of the last time it was read */
+	uint64_t inforom_due_ns, utilization_due_ns;
+	struct nvml_utilization utilizations[UTILIZATIONS_MAX]; /* of processes, as last read; */
+	unsigned int n_utilizations;
+	unsigned long long utilized_us; /* the newest that was read; the driver's clock */
+	__u32 inforom_bad;              /* as of the last time it was read */
 };
 
 struct child {
@@ -304,6 +309,52 @@ static void health_emit(const struct child *c, struct device *d, unsigned int i)
 
 /* --- processes, and whether it is there --- */
 
+/* The driver keeps samples of some seconds. It may be slow: then it is asked less often, and its last answer counts. */
+static void utilization_ask(const struct child *c, struct device *d)
+{
+	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID), now = clock_ns(CLOCK_MONOTONIC);
+	unsigned int n = UTILIZATIONS_MAX;
+
+	if (!c->f.utilization || now < d->utilization_due_ns)
+		return;
+	d->n_utilizations = 0;
+	if (ok(d, c->f.utilization(d->handle, d->utilizations, &n, d->utilized_us)))
+		d->n_utilizations = n < UTILIZATIONS_MAX ? n : UTILIZATIONS_MAX;
+	for (unsigned int k = 0; k < d->n_utilizations; k++)
+		if (d->utilizations[k].timestamp_us > d->utilized_us)
+			d->utilized_us = d->utilizations[k].timestamp_us;
+	d->utilization_due_ns = now + UTILIZATION_SHARE * (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin);
+}
+
+static __u32 sm_percent(const struct device *d, unsigned int pid)
+{
+	const struct nvml_utilization *newest = NULL;
+
+	for (const struct nvml_utilization *u = d->utilizations; u < d->utilizations + d->n_utilizations; u++)
+		if (u->pid == pid && u->sm <= 100 && (!newest || u->timestamp_us > newest->timestamp_us))
+			newest = u;
+	return newest ? newest->sm : GPU_NO_VALUE;
+}
+
+static __u32 memory_mib(unsigned long long bytes)
+{
+	return bytes >> 52 ? GPU_NO_VALUE : (__u32)((bytes + (1 << 20) - 1) >> 20); /* ~0: the driver does not say */
+}
+
+static void usage_emit(const struct child *c, struct device *d, unsigned int i, const struct nvml_process *list,
+		       unsigned int n)
+{
+	utilization_ask(c, d);
+	for (unsigned int k = 0; k < n; k++) {
+		struct record_gpu_usage f = { .body = { .index = i,
+							.pid = list[k].pid,
+							.memory_mib = memory_mib(list[k].used_memory),
+							.sm_percent = sm_percent(d, list[k].pid) } };
+
+		emit(c, &f.hdr, sizeof(f), RECORD_GPU_USAGE);
+	}
+}
+
 static void procs_emit(const struct child *c, struct device *d, unsigned int i)
 {
 	struct nvml_process list[GPU_PIDS_MAX];
@@ -319,6 +370,7 @@ static void procs_emit(const struct child *c, struct device *d, unsigned int i)
 	for (unsigned int k = 0; k < f.body.n; k++)
 		f.body.pids[k] = list[k].pid;
 	emit(c, &f.hdr, sizeof(f), RECORD_GPU_PROCS);
+	usage_emit(c, d, i, list, f.body.n);
 }
 
 static void state_emit(const struct child *c, struct device *d, unsigned int i)

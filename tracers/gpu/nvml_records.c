@@ -21,6 +21,13 @@ static int procs_check(const struct wire_hdr *rec, struct intern *strings, struc
 	return 1;
 }
 
+static int usage_check(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	(void)rec;
+	(void)strings;
+	return e->gpu_usage.sm_percent <= 100 || e->gpu_usage.sm_percent == GPU_NO_VALUE ? 1 : -EINVAL;
+}
+
 static int state_check(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
 	(void)strings;
@@ -37,6 +44,8 @@ const struct record_kind source_records_nvml[] = {
 	{ "gpu_sample", NVML(RECORD_GPU_SAMPLE, EV_GPU_SAMPLE, gpu_sample) },
 	{ "gpu_health", NVML(RECORD_GPU_HEALTH, EV_GPU_HEALTH, gpu_health) },
 	{ "gpu_procs", NVML(RECORD_GPU_PROCS, EV_GPU_PROCS, gpu_procs), .decode = procs_check },
+	{ "gpu_usage", RECORD_AS_EVENT(EV_GPU_USAGE, gpu_usage), .tracer = WIRE_COLLECTOR, .kind = RECORD_GPU_USAGE,
+	  .in_autopsy = true, .kept_by = offsetof(struct record_gpu_usage, body.pid), .decode = usage_check },
 	{ "gpu_state", NVML(RECORD_GPU_STATE, EV_GPU_STATE, gpu_state),
 	  .times = { offsetof(struct record_gpu_state, body.since_ns) }, .decode = state_check },
 	{}

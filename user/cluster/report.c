@@ -175,7 +175,8 @@ static bool finding_fits(const Cluster__Finding *f)
 static bool gpu_fits(const Cluster__Gpu *g)
 {
 	return text_fits(g->uuid) && text_fits(g->name) && g->sampled_age_ns <= REPORT_AGE_MAX_NS &&
-	       g->window_ns <= REPORT_AGE_MAX_NS && g->index < GPUS_MAX && g->n_pids <= GPU_PIDS_MAX;
+	       g->window_ns <= REPORT_AGE_MAX_NS && g->index < GPUS_MAX && g->n_pids <= GPU_PIDS_MAX &&
+	       g->n_memory_mib <= GPU_PIDS_MAX && g->n_sm_percent <= GPU_PIDS_MAX;
 }
 
 static bool report_fits(const Cluster__NodeReport *r)

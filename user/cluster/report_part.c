@@ -139,6 +139,30 @@ static void gpu_sample_put(Cluster__Gpu *to, const struct gpu_sample *s)
 	to->has_slowdown = s->slowdown != 0;
 }
 
+/* 0: not known. */
+static uint32_t one_more(uint32_t value)
+{
+	return value == GPU_NO_VALUE ? 0 : value + 1;
+}
+
+static void gpu_usage_put(struct report_block *b, Cluster__Gpu *to, const struct gpu *g)
+{
+	uint32_t *memory = report_alloc(b, to->n_pids * sizeof(*memory));
+	uint32_t *sm = report_alloc(b, to->n_pids * sizeof(*sm));
+
+	if (!memory || !sm)
+		return;
+	for (size_t i = 0; i < to->n_pids; i++) {
+		const struct gpu_usage *u = gpu_usage_of(g, to->pids[i]);
+
+		memory[i] = u && u->memory_mib != GPU_NO_VALUE ? u->memory_mib : 0;
+		sm[i] = u ? one_more(u->sm_percent) : 0;
+	}
+	to->memory_mib = memory;
+	to->sm_percent = sm;
+	to->n_memory_mib = to->n_sm_percent = to->n_pids;
+}
+
 Cluster__Gpu *report_gpu(struct report_block *b, const struct gpu *g, uint64_t now_ns)
 {
 	static const Cluster__Gpu none = CLUSTER__GPU__INIT;
@@ -164,5 +188,6 @@ Cluster__Gpu *report_gpu(struct report_block *b, const struct gpu *g, uint64_t n
 		gpu_sample_put(to, &newest->s);
 	to->n_pids = g->procs.n < GPU_PIDS_MAX ? g->procs.n : GPU_PIDS_MAX;
 	to->pids = (uint32_t *)g->procs.pids;
+	gpu_usage_put(b, to, g);
 	return to;
 }

@@ -22,7 +22,7 @@
 #include "cmd/cluster/bus_open.h"
 #include "cmd/cluster/windows_gather.h"
 #include "cmd/help.h"
-#include "cmd/incidents_print.h"
+#include "cmd/cluster/incidents_print.h"
 #include "command.h"
 #include "hub/incident_log.h"
 #include "session/outputs.h"

@@ -78,7 +78,8 @@ static void ends_check(struct argp_state *state, const struct top_args *a)
 	if (a->file && (a->session.session.n_pids || a->session.session.job || a->session.session.flight.dir))
 		argp_error(state, "--pid, --job and --flight are for a live session, not for %s", a->file);
 	if (a->bus.url && (a->file || a->session.session.n_pids || a->session.session.flight.dir))
-		argp_error(state, "--nats shows a cluster: it goes with --job, not with --pid, --flight or a recording");
+		argp_error(state,
+			   "--nats shows a cluster: it goes with --job, not with --pid, --flight or a recording");
 	if (a->at_given && (!a->file || !strcmp(a->file, "-")))
 		argp_error(state, "--at goes with a recording");
 }
@@ -228,8 +229,7 @@ static int file_top(const struct top_args *a, struct top_run *r)
 	if (code)
 		return code;
 	for (size_t i = 0; i < sizeof(r->refusals) / sizeof(r->refusals[0]); i++)
-		r->refusals[i] = streams ? "this stream's session takes no requests"
-					 : "a recording: no session to ask";
+		r->refusals[i] = streams ? "this stream's session takes no requests" : "a recording: no session to ask";
 	r->source.name = streams ? "standard input" : a->file;
 	code = failed(top_feed_open(&f, reader));
 	r->origin = top_feed_origin(&f);

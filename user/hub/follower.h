@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * follower.h - the reports of all hosts, as jobs that are judged: what every hub does, whoever a job's incidents belong
- * to, and what `ranktrace top` looks at. It reads no bus and writes nothing: messages are handed to it.
+ * follower.h - the reports of all hosts, as jobs that are judged: what every hub does with each job, its own or
+ * another hub's, and what `ranktrace top` looks at. It reads no bus and writes nothing: messages are handed to it.
  *
  * Time is that of the stream: what the server stamped on messages, so that all who follow judge the same jobs at the
  * same times; where no message comes, it goes on by this process's clock.

@@ -12,7 +12,7 @@
 
 struct fed_gpu { /* by host and index */
 	struct keyed keyed;
-	uint64_t device, procs; /* hashes of what was fed; 0 nothing */
+	uint64_t device, procs, usage; /* hashes of what was fed; 0 nothing */
 	uint64_t sampled_raw_ns;
 };
 
@@ -55,6 +55,24 @@ static int procs_feed(const struct feed_to *to, const Cluster__Gpu *g)
 	return pipeline_feed(to->pipeline, &f.hdr);
 }
 
+static int usage_feed(const struct feed_to *to, const Cluster__Gpu *g)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < g->n_pids && i < GPU_PIDS_MAX && !err; i++) {
+		uint32_t memory = i < g->n_memory_mib ? g->memory_mib[i] : 0;
+		uint32_t sm = i < g->n_sm_percent ? g->sm_percent[i] : 0;
+		struct record_gpu_usage f = { .hdr = record_hdr(to, RECORD_GPU_USAGE, sizeof(f), 0),
+					      .body = { .index = g->index,
+							.pid = g->pids[i],
+							.memory_mib = value(memory != 0, memory),
+							.sm_percent = value(sm != 0, sm - 1) } };
+
+		err = memory || sm ? pipeline_feed(to->pipeline, &f.hdr) : 0;
+	}
+	return err;
+}
+
 static int sample_feed(const struct feed_to *to, const Cluster__Gpu *g)
 {
 	struct record_gpu_sample f = { .hdr = record_hdr(to, RECORD_GPU_SAMPLE, sizeof(f), 0) };
@@ -92,10 +110,21 @@ static uint64_t procs_hash(const Cluster__Gpu *g)
 	return h | 1;
 }
 
+static uint64_t usage_hash(const Cluster__Gpu *g)
+{
+	uint64_t h = 1;
+
+	for (size_t i = 0; i < g->n_memory_mib; i++)
+		h = hash_mix(h, g->memory_mib[i]);
+	for (size_t i = 0; i < g->n_sm_percent; i++)
+		h = hash_mix(h, g->sm_percent[i]);
+	return h | 1;
+}
+
 int gpu_feed(struct keyed_table *fed, const struct feed_to *to, const Cluster__Gpu *g)
 {
 	struct fed_gpu *one = keyed_get(fed, to->host->number, g->index, sizeof(*one));
-	uint64_t device = device_hash(g), procs = procs_hash(g);
+	uint64_t device = device_hash(g), procs = procs_hash(g), usage = hash_mix(procs, usage_hash(g));
 	uint64_t raw_ns =
 		g->has_sampled_age_ns && g->sampled_age_ns < to->now_raw_ns ? to->now_raw_ns - g->sampled_age_ns : 0;
 	int err = 0;
@@ -106,10 +135,13 @@ int gpu_feed(struct keyed_table *fed, const struct feed_to *to, const Cluster__G
 		err = device_feed(to, g);
 	if (one->procs != procs && !err)
 		err = procs_feed(to, g);
+	if (one->usage != usage && !err)
+		err = usage_feed(to, g);
 	if (raw_ns > one->sampled_raw_ns && g->has_window_ns && !err)
 		err = sample_feed(to, g);
 	one->device = device;
 	one->procs = procs;
+	one->usage = usage;
 	one->sampled_raw_ns = raw_ns > one->sampled_raw_ns ? raw_ns : one->sampled_raw_ns;
 	return err;
 }

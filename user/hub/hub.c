@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/larger.h"
@@ -88,10 +89,13 @@ static void follow_again(struct hub *h, int err)
 /* Waits only where there is nothing to do. */
 static int message_take(struct hub *h)
 {
-	int wait_ms = h->f.queue->n ? 0 : FETCH_MS, n;
+	int wait_ms = h->f.queue->n ? 0 : FETCH_MS, n = 0;
 	struct bus_message msg;
 
-	n = h->cursor ? h->bus->class->fetch(h->cursor, wait_ms, &msg) : 0;
+	if (h->cursor)
+		n = h->bus->class->fetch(h->cursor, wait_ms, &msg);
+	else /* the bus is away */
+		usleep(FETCH_MS * 1000);
 	if (n < 0)
 		follow_again(h, n);
 	if (n == 1)
@@ -109,7 +113,8 @@ static void metrics_turn(struct hub *h)
 	if (!h->metrics || !metrics_endpoint_due(h->metrics, mono_ns))
 		return;
 	h->f.health.n_carried = h->f.queue->n_carried;
-	hub_metrics_write(metrics_endpoint_page(h->metrics, mono_ns), &h->f.health, &h->f.hosts, h->f.jobs, h->f.now_ns);
+	hub_metrics_write(metrics_endpoint_page(h->metrics, mono_ns), &h->f.health, &h->f.hosts, h->f.jobs,
+			  h->f.now_ns);
 	metrics_endpoint_publish(h->metrics);
 	h->f.health.turn_gap_ns = 0;
 }

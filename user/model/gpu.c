@@ -55,6 +55,22 @@ static void procs_take(struct gpu *g, const struct event *e)
 		g->procs = e->gpu_procs;
 }
 
+/* Of who is in the list: behind it, as the sampler writes them. */
+static void usage_take(struct gpu *g, const struct event *e)
+{
+	for (uint32_t i = 0; i < g->procs.n && i < GPU_PIDS_MAX; i++)
+		if (g->procs.pids[i] == e->gpu_usage.pid)
+			g->usage[i] = e->gpu_usage;
+}
+
+const struct gpu_usage *gpu_usage_of(const struct gpu *g, uint32_t pid)
+{
+	for (uint32_t i = 0; i < g->procs.n && i < GPU_PIDS_MAX; i++)
+		if (g->procs.pids[i] == pid && g->usage[i].pid == pid)
+			return &g->usage[i];
+	return NULL;
+}
+
 static int state_apply(struct node *n, const struct event *e)
 {
 	struct gpu *g;
@@ -81,6 +97,7 @@ static uint32_t event_index(const struct event *e)
 	case EV_GPU_DEVICE: return e->gpu_device.index;
 	case EV_GPU_SAMPLE: return e->gpu_sample.index;
 	case EV_GPU_HEALTH: return e->gpu_health.index;
+	case EV_GPU_USAGE: return e->gpu_usage.index;
 	default: return e->gpu_procs.index;
 	}
 }
@@ -105,6 +122,8 @@ int gpu_apply(struct model *m, const struct event *e)
 		g->samples[g->n_samples++ % GPU_SAMPLES_KEPT] = (struct gpu_sampled){ e->ts_ns, e->gpu_sample };
 	else if (e->kind == EV_GPU_HEALTH)
 		health_take(g, e);
+	else if (e->kind == EV_GPU_USAGE)
+		usage_take(g, e);
 	else
 		procs_take(g, e);
 	return 0;

@@ -33,8 +33,9 @@ struct gpu {
 	struct gpu_health first; /* the first checkup: what was there before */
 	struct gpu_procs procs;  /* of the last answer that was not empty: a lost GPU shows none any more */
 	enum gpu_answer answer;
-	uint64_t answer_ns; /* since then */
-	struct gpu *next;   /* by index */
+	uint64_t answer_ns;                   /* since then */
+	struct gpu *next;                     /* by index */
+	struct gpu_usage usage[GPU_PIDS_MAX]; /* of procs, in their order; of another pid: not known */
 };
 
 struct xid {                     /* an error that the driver reported */
@@ -66,6 +67,8 @@ const struct gpu *node_gpu(const struct node *n, uint32_t index);  /* NULL not k
 const struct gpu *node_gpu_at(const struct node *n, uint64_t pci); /* NULL not known */
 /* The GPU on which this process computes, by the driver's own word; NULL not known. */
 const struct gpu *proc_gpu(const struct proc *p);
+/* Of a process of the host that computes on it; NULL: not known. */
+const struct gpu_usage *gpu_usage_of(const struct gpu *g, uint32_t pid);
 void gpus_free(struct node *n); /* for node.c */
 bool gpu_has_proc(const struct gpu *g, const struct proc *p);
 

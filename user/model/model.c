@@ -188,6 +188,7 @@ static apply_fn *const apply_table[] = {
 	[EV_GPU_SAMPLE] = gpu_apply,
 	[EV_GPU_HEALTH] = gpu_apply,
 	[EV_GPU_PROCS] = gpu_apply,
+	[EV_GPU_USAGE] = gpu_apply,
 	[EV_GPU_STATE] = gpu_apply,
 	[EV_XID] = xid_apply,
 	[EV_KERNEL_LOG] = nothing_apply,

@@ -167,8 +167,5 @@ static bool origin_is_over(void *of)
 
 struct top_origin top_feed_origin(struct top_feed *f)
 {
-	return (struct top_origin){ .of = f,
-				    .take = origin_take,
-				    .parts = origin_parts,
-				    .is_over = origin_is_over };
+	return (struct top_origin){ .of = f, .take = origin_take, .parts = origin_parts, .is_over = origin_is_over };
 }

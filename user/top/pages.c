@@ -264,6 +264,18 @@ static void text_gpu(struct text *t, const struct gpu *g, const struct model *m)
 	text_add(t, "  %s%s\n", gpu_health_word(g), slow ? ", clocks held back" : "");
 }
 
+/* "-": the driver does not say, as of a process in a container, or where shares are not counted (MIG). */
+static void text_usage(struct text *t, const struct gpu_usage *u)
+{
+	char memory[24] = "-";
+
+	if (u && u->memory_mib != GPU_NO_VALUE)
+		snprintf(memory, sizeof(memory), u->memory_mib < 10240 ? "%.0f MiB" : "%.1f GiB",
+			 u->memory_mib < 10240 ? u->memory_mib : u->memory_mib / 1024.0);
+	text_add(t, "%10s", memory);
+	text_percent(t, u && u->sm_percent != GPU_NO_VALUE ? u->sm_percent : -1);
+}
+
 static void text_gpu_procs(struct text *t, const struct gpu *g, const struct model *m)
 {
 	for (uint32_t i = 0; i < g->procs.n && i < GPU_PIDS_MAX; i++) {
@@ -276,6 +288,7 @@ static void text_gpu_procs(struct text *t, const struct gpu *g, const struct mod
 		if (rank >= 0)
 			snprintf(number, sizeof(number), "%d", rank);
 		text_add(t, "  %3u  %8u %6s", g->device.index, g->procs.pids[i], number);
+		text_usage(t, gpu_usage_of(g, g->procs.pids[i]));
 		text_percent(t, cpu < 0 ? -1 : 100 * cpu);
 		text_add(t, "  ");
 		text_foreign(t, p ? p->name : "(no training process)", NULL);
@@ -299,7 +312,7 @@ static unsigned int text_gpus(struct text *to, const struct node *node, const st
 		 host_of(node, m));
 	for (const struct gpu *g = node->gpus.all; g; g = g->next, n++)
 		text_gpu(to, g, m);
-	text_add(to, "  GPU       PID   rank   CPU  process\n");
+	text_add(to, "  GPU       PID   rank    memory    SM   CPU  process\n");
 	for (const struct gpu *g = node->gpus.all; g; g = g->next)
 		text_gpu_procs(to, g, m);
 	text_add(to, "\n");

@@ -57,7 +57,7 @@ struct top_view {
 	enum top_page page, from; /* from: the page that a rank's or a finding's was opened on */
 	struct top_choice choice; /* its texts lie in the members below */
 	enum top_grouping grouping;
-	bool grouping_set; /* by the user: else by the number of ranks */
+	bool grouping_set;       /* by the user: else by the number of ranks */
 	enum top_grouping level; /* what a row is now, of that or below */
 	char filter[TOP_FILTER_MAX], job[TOP_NAME_MAX], host[TOP_NAME_MAX];
 	bool typing; /* of the filter */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "hub/incident_mark.h"
+#include "hub/mark/incident_mark.h"
 #include "tests/unit/cluster/memory_bus.h"
 
 #define NOW 1790000000u

@@ -121,6 +121,7 @@ static void shared(void **state)
 static void out_of_range(void **state)
 {
 	struct gpu_procs procs = { .index = 3, .n = 1000, .pids = { 11 } };
+	struct gpu_usage usage = { .index = 3, .pid = 11, .memory_mib = 5, .sm_percent = GPU_NO_VALUE };
 	struct gpu_state answer = { .index = 3, .answer = GPU_IS_LOST }, unheard_of = { .answer = 4 };
 	struct port_users users = { .index = 2, .n = 1000, .pids = { 12 } };
 	struct comm_sample sample = { .comm = 4096,
@@ -137,6 +138,10 @@ static void out_of_range(void **state)
 	(void)state;
 	e = of_body(WIRE_COLLECTOR, RECORD_GPU_PROCS, &procs, sizeof(procs), 1);
 	assert_true(e.gpu_procs.n == GPU_PIDS_MAX && e.gpu_procs.pids[0] == 11);
+	e = of_body(WIRE_COLLECTOR, RECORD_GPU_USAGE, &usage, sizeof(usage), 1);
+	assert_true(e.gpu_usage.pid == 11 && e.gpu_usage.sm_percent == GPU_NO_VALUE);
+	usage.sm_percent = 101;
+	of_body(WIRE_COLLECTOR, RECORD_GPU_USAGE, &usage, sizeof(usage), -EINVAL);
 	e = of_body(WIRE_COLLECTOR, RECORD_GPU_STATE, &answer, sizeof(answer), 1);
 	assert_true(e.gpu_state.since_ns == 9 && e.gpu_state.answer == GPU_IS_LOST);
 	of_body(WIRE_COLLECTOR, RECORD_GPU_STATE, &unheard_of, sizeof(unheard_of), -EINVAL);

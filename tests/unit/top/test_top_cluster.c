@@ -242,9 +242,12 @@ static void what_is_no_report_ends_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(who_is_late_is_named), CASE(jobs_are_rows),
-		CASE(one_job_alone),        CASE(a_cut_is_said),
-		CASE(an_acknowledgement_finds_the_log), CASE(what_is_no_report_ends_it),
+		CASE(who_is_late_is_named),
+		CASE(jobs_are_rows),
+		CASE(one_job_alone),
+		CASE(a_cut_is_said),
+		CASE(an_acknowledgement_finds_the_log),
+		CASE(what_is_no_report_ends_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

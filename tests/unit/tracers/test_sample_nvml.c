@@ -30,6 +30,7 @@ struct seen {
 	struct record_gpu_sample samples[2];
 	struct record_gpu_health healths[2];
 	struct record_gpu_procs procs[2];
+	struct record_gpu_usage usage[2];
 	struct record_gpu_state states[8];
 	char texts[2][128]; /* names */
 	int n_devices, n_samples, n_healths, n_procs, n_states, wanted;
@@ -63,6 +64,7 @@ static int take(void *to, const struct wire_hdr *h)
 		memcpy(&s->procs[index], h, sizeof(s->procs[0]));
 		s->n_procs++;
 		break;
+	case RECORD_GPU_USAGE: memcpy(&s->usage[index], h, sizeof(s->usage[0])); break;
 	case RECORD_GPU_STATE:
 		assert_true(s->n_states < 8);
 		memcpy(&s->states[s->n_states++], h, sizeof(s->states[0]));
@@ -153,6 +155,10 @@ static void test_every_field(void **state)
 	assert_int_equal(s.procs[0].body.n, 0);
 	assert_int_equal(s.procs[1].body.n, 1);
 	assert_int_equal(s.procs[1].body.pids[0], getpid());
+	assert_int_equal(s.usage[0].body.pid, 0);
+	assert_int_equal(s.usage[1].body.pid, getpid());
+	assert_int_equal(s.usage[1].body.memory_mib, 20480);
+	assert_in_range(s.usage[1].body.sm_percent, 0, 100);
 	assert_in_range(s.samples[1].body.tensor_bp, 2300, 2900); /* half of 52 % */
 	assert_in_range(s.samples[1].body.sm_bp, 4500, 5400);
 	assert_true(s.samples[0].body.tensor_bp < 100);

@@ -24,6 +24,7 @@
 #define IS_LOST 15
 #define DRIVER_NOT_LOADED 9
 #define LIB_RM_VERSION_MISMATCH 18
+#define NOT_FOUND 6
 #define INSUFFICIENT_SIZE 7
 #define NR_LINKS 18
 #define TIMED_OUT 10
@@ -65,6 +66,12 @@ struct process_info {
 	unsigned int pid;
 	unsigned long long memory;
 	unsigned int gpu_instance, compute_instance;
+};
+
+struct utilization {
+	unsigned int pid;
+	unsigned long long timestamp_us;
+	unsigned int sm, memory, encoder, decoder;
 };
 
 struct gpm_metric {
@@ -434,6 +441,27 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct sim_gpu *gpu, unsigned
 	*n = pid ? 1 : 0;
 	if (pid)
 		ret_list[0] = (struct process_info){ pid, 20ULL << 30, ~0u, ~0u };
+	return check(gpu);
+}
+
+/* One sample, of the last second, as the driver has for a process that computes. */
+EXPORT int nvmlDeviceGetProcessUtilization(struct sim_gpu *gpu, struct utilization *ret_list, unsigned int *n,
+					   unsigned long long since_us)
+{
+	uint64_t now = now_ns();
+	struct timespec wall;
+	unsigned int room = *n;
+
+	(void)since_us;
+	*n = gpu->pid ? 1 : 0;
+	if (!gpu->pid)
+		return NOT_FOUND;
+	if (!room)
+		return INSUFFICIENT_SIZE;
+	clock_gettime(CLOCK_REALTIME, &wall);
+	ret_list[0] = (struct utilization){ .pid = gpu->pid,
+					    .timestamp_us = wall.tv_sec * 1000000ULL + wall.tv_nsec / 1000,
+					    .sm = 100 * busy_share(&gpu->compute, now - UTILIZATION_NS, now) };
 	return check(gpu);
 }
 

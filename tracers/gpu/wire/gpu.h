@@ -99,6 +99,17 @@ struct record_gpu_procs {
 };
 _Static_assert(sizeof(struct record_gpu_procs) == 160, "record_gpu_procs");
 
+struct gpu_usage { /* what one of these has of it: a record each, behind the list */
+	uint32_t index, pid;
+	uint32_t memory_mib; /* used, rounded up */
+	uint32_t sm_percent; /* share of the time that a kernel of it ran, since the last such record */
+};
+struct record_gpu_usage {
+	struct wire_hdr hdr;
+	struct gpu_usage body;
+};
+_Static_assert(sizeof(struct record_gpu_usage) == 40, "record_gpu_usage");
+
 enum gpu_answer {
 	GPU_IS_THERE = 0,
 	GPU_IS_LOST = 1,

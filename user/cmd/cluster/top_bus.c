@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/write_whole.h"
 #include "cmd/cluster/bus_open.h"
-#include "cmd/incidents_print.h"
+#include "cmd/cluster/incidents_print.h"
 #include "command.h"
 #include "hub/incident_log.h"
 
@@ -46,11 +46,11 @@ static void why_say(struct top_bus *t, int err)
 		return;
 	t->said = err;
 	if (err)
-		log_warn("reading reports: %s",
-			 err == -ENOTCONN || err == -ETIMEDOUT ? "no connection; waiting for the bus"
-			 : err == -ENOENT                      ? "no hub has run on this bus yet; waiting"
-			 : err == -EACCES                      ? "this account may not"
-							       : strerror(-err));
+		log_warn("reading reports: %s", err == -ENOTCONN || err == -ETIMEDOUT
+							? "no connection; waiting for the bus"
+						: err == -ENOENT ? "no hub has run on this bus yet; waiting"
+						: err == -EACCES ? "this account may not"
+								 : strerror(-err));
 	else
 		log_info("reports are read again");
 	t->gone |= write_whole(t->data_fd, &cut, sizeof(cut)) != 0;

@@ -16,10 +16,10 @@
 #include "hub/job_incidents.h"
 
 #define READ_BYTES (256u << 10)
-#define TAKE_NS 200000000ull      /* then keys and the screen have a turn */
+#define TAKE_NS 200000000ull /* then keys and the screen have a turn */
 #define NOTHING_NS 10000000000ull
 #define CATCH_UP_NS 60000000000ull /* two minutes are kept */
-#define SETTLE_NS 1500000000ull   /* three ticks of the detectors */
+#define SETTLE_NS 1500000000ull    /* three ticks of the detectors */
 
 /* --- reports --- */
 
@@ -169,11 +169,9 @@ int top_cluster_open(struct top_cluster *c, const char *job, const struct top_ch
 		err = err ? err : -errno;
 	name_make(c);
 	r->source.name = c->name;
-	r->origin = (struct top_origin){ .of = c,
-					 .take = cluster_take,
-					 .parts = cluster_parts,
-					 .is_over = cluster_is_over,
-					 .by_time = true };
+	r->origin = (struct top_origin){
+		.of = c, .take = cluster_take, .parts = cluster_parts, .is_over = cluster_is_over, .by_time = true
+	};
 	r->child = &c->child;
 	r->stream_fd = c->child.data_fd;
 	r->refusals[SESSION_RAISE] = "not from here: ranktrace ctl set tier=trace --job JOB --nats URL";

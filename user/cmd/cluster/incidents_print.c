@@ -3,7 +3,7 @@
  * incidents_print.c - see incidents_print.h. JSON lines stay as they are in the log, byte for byte, and grow at their
  * end: their numbers have more digits than a double.
  */
-#include "cmd/incidents_print.h"
+#include "cmd/cluster/incidents_print.h"
 
 #include <stdio.h>
 #include <stdlib.h>

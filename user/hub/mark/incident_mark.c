@@ -2,7 +2,7 @@
  *
  * incident_mark.c - see incident_mark.h. A value is a line of JSON; of two that write at once the later one stays.
  */
-#include "hub/incident_mark.h"
+#include "hub/mark/incident_mark.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "hub/incident_mark.h"
+#include "hub/mark/incident_mark.h"
 
 struct incident_marks {
 	struct incident_mark ack, silence; /* zero: none */
