@@ -213,13 +213,13 @@ static void text_percent(struct text *t, double percent)
 		text_add(t, "%5.0f%%", percent);
 }
 
-static void text_value(struct text *t, uint32_t value, double unit, const char *name)
+static void text_value(struct text *t, int width, uint32_t value, double unit, const char *name)
 {
 	char text[24] = "-";
 
 	if (value != GPU_NO_VALUE)
 		snprintf(text, sizeof(text), "%.0f%s", value * unit, name);
-	text_add(t, "%8s", text);
+	text_add(t, "%*s", width, text);
 }
 
 static const char *gpu_health_word(const struct gpu *g)
@@ -244,24 +244,28 @@ static const char *gpu_health_word(const struct gpu *g)
 static void text_gpu(struct text *t, const struct gpu *g, const struct model *m)
 {
 	const struct gpu_sampled *s = gpu_sample(g, 0);
+	static const char maker[] = "NVIDIA ";
 	const char *name = *g->name ? g->name : "?";
+	char shown[16];
 	uint64_t since_ns = m->now_ns > 5000000000ull ? m->now_ns - 5000000000ull : 0;
 	uint64_t slow =
 		s && s->s.slowdown != ~0ull ? s->s.slowdown & ~(uint64_t)(GPU_SLOW_IDLE | GPU_SLOW_APP_CLOCKS) : 0;
 
+	name += strncmp(name, maker, sizeof(maker) - 1) ? 0 : sizeof(maker) - 1;
+	snprintf(shown, sizeof(shown), "%s", name);
 	text_add(t, "  %3u  ", g->device.index);
-	text_foreign(t, name, NULL);
-	text_add(t, "%*s", (int)(strlen(name) < 24 ? 24 - strlen(name) : 1), "");
+	text_foreign(t, shown, NULL);
+	text_add(t, "%*s", (int)(sizeof(shown) - strlen(shown)), "");
 	text_add(t, "%-8s", top_gpu_role(gpu_activity_since(g, since_ns, m->now_ns).role));
 	if (s) {
 		text_percent(t, s->s.window_ns ? gpu_percent(s->s.sm_bp) : -1);
 		text_percent(t, s->s.window_ns ? gpu_percent(s->s.tensor_bp) : -1);
 		text_percent(t, s->s.window_ns ? gpu_percent(s->s.dram_bp) : -1);
-		text_value(t, s->s.power_mw, 1e-3, "W");
-		text_value(t, s->s.temperature_c, 1, "C");
-		text_value(t, s->s.sm_clock_mhz, 1, "MHz");
+		text_value(t, 6, s->s.power_mw, 1e-3, "W");
+		text_value(t, 5, s->s.temperature_c, 1, "C");
+		text_value(t, 8, s->s.sm_clock_mhz, 1, "MHz");
 	}
-	text_add(t, "  %s%s\n", gpu_health_word(g), slow ? ", clocks held back" : "");
+	text_add(t, "  %s%s\n", gpu_health_word(g), slow ? " slowed" : "");
 }
 
 /* "-": the driver does not say, as of a process in a container, or where shares are not counted (MIG). */
@@ -273,7 +277,7 @@ static void text_usage(struct text *t, const struct gpu_usage *u)
 		snprintf(memory, sizeof(memory), u->memory_mib < 10240 ? "%.0f MiB" : "%.1f GiB",
 			 u->memory_mib < 10240 ? u->memory_mib : u->memory_mib / 1024.0);
 	text_add(t, "%10s", memory);
-	text_percent(t, u && u->sm_percent != GPU_NO_VALUE ? u->sm_percent : -1);
+	text_percent(t, u && u->sm_percent != GPU_NO_VALUE ? (double)u->sm_percent : -1);
 }
 
 static void text_gpu_procs(struct text *t, const struct gpu *g, const struct model *m)
@@ -308,7 +312,7 @@ static unsigned int text_gpus(struct text *to, const struct node *node, const st
 
 	if (!node->gpus.all)
 		return 0;
-	text_add(to, " %s\n  GPU  name                    does       SM tensor  DRAM   power    temp   clock  health\n",
+	text_add(to, " %s\n  GPU  name            does       SM tensor  DRAM power temp   clock  health\n",
 		 host_of(node, m));
 	for (const struct gpu *g = node->gpus.all; g; g = g->next, n++)
 		text_gpu(to, g, m);
@@ -358,7 +362,8 @@ static void page_help(struct text *to, const struct top_source *s)
 		     "   WAIT       since it last entered an operation\n"
 		     "   STEP       median time of its last iterations, while probes show them\n"
 		     "   PHASE      of its step, as PyTorch says, while probes show them\n"
-		     "   GPU        its index, and what it does: in_nccl waits, other: a kernel that is not NCCL's\n"
+		     "   GPU        its index, and what it does: in_nccl waits, other: a kernel that is not NCCL's;\n"
+		     "              slowed: the driver holds its clocks back, by power or heat (page 3)\n"
 		     "   FINDING    the gravest that names it\n"
 		     "   of a row for many: WAIT with those that stand, DOWN dead, stopped, in D state or silent;\n"
 		     "   LAG, LONGEST (WAIT) and STEP are the most of one\n");

@@ -219,6 +219,36 @@ static void an_acknowledgement_finds_the_log(void **state)
 	show_end();
 }
 
+/* Of a process whose driver says nothing there is a "-", and of a host that is not open nothing. */
+static void a_process_has_memory_of_its_gpu(void **state)
+{
+	uint32_t pids[] = { 100, 101, 4711 }, memory[] = { 20480, 0, 512 }, sm[] = { 98, 0, 1 };
+	Cluster__Gpu g = CLUSTER__GPU__INIT;
+
+	(void)state;
+	show_begin(NULL);
+	g.has_index = 1;
+	g.name = (char *)"NVIDIA H100 80GB HBM3";
+	g.pids = pids;
+	g.memory_mib = memory;
+	g.sm_percent = sm;
+	g.n_pids = g.n_memory_mib = g.n_sm_percent = 3;
+	gpus[0][0] = &g;
+	n_gpus[0] = 1;
+	time_goes(3, RANKS);
+	draw(24, 80);
+	key('3');
+	assert_line(6, "    0  H100 80GB HBM3");
+	assert_line(8, "    0       100      0  20.0 GiB   97%");
+	assert_line(9, "    0       101      1         -     -");
+	assert_line(10, "    0      4711      -   512 MiB    0%");
+	assert_line(10, "(no training process)");
+	shown.r.view.choice.host = "node-b";
+	draw(24, 80);
+	assert_line(4, "no GPU is known");
+	show_end();
+}
+
 static void what_is_no_report_ends_it(void **state)
 {
 	struct top_report_head head = { .len = TOP_REPORT_BYTES_MAX + 1 };
@@ -246,6 +276,7 @@ int main(void)
 		CASE(jobs_are_rows),
 		CASE(one_job_alone),
 		CASE(a_cut_is_said),
+		CASE(a_process_has_memory_of_its_gpu),
 		CASE(an_acknowledgement_finds_the_log),
 		CASE(what_is_no_report_ends_it),
 	};
