@@ -117,6 +117,33 @@ static void findings_come_and_go(void **state)
 	report_free(back);
 }
 
+/* Of each process in its place, known or not; of one that is not in the list nothing. */
+static void what_processes_have_of_a_gpu(void **state)
+{
+	const struct gpu_usage usage[] = { { 3, 12, 512, 0 }, { 3, 11, GPU_NO_VALUE, 98 }, { 3, 99, 7, 7 } };
+	struct event e = { .kind = EV_GPU_PROCS, .ts_ns = now };
+
+	(void)state;
+	ranks_play();
+	e.gpu_procs = (struct gpu_procs){ .index = 3, .n = 3, .pids = { 11, 12, 13 } };
+	give(e);
+	for (int i = 0; i < 3; i++) {
+		e = (struct event){ .kind = EV_GPU_USAGE, .ts_ns = now };
+		e.gpu_usage = usage[i];
+		give(e);
+	}
+	round_trip();
+	assert_int_equal(back->n_gpus, 1);
+	assert_int_equal(back->gpus[0]->n_memory_mib, 3);
+	assert_int_equal(back->gpus[0]->memory_mib[0], 0);
+	assert_int_equal(back->gpus[0]->memory_mib[1], 512);
+	assert_int_equal(back->gpus[0]->memory_mib[2], 0);
+	assert_int_equal(back->gpus[0]->sm_percent[0], 99);
+	assert_int_equal(back->gpus[0]->sm_percent[1], 1);
+	assert_int_equal(back->gpus[0]->sm_percent[2], 0);
+	report_free(back);
+}
+
 static void eight_ranks_fit_the_budget(void **state)
 {
 	size_t len;
@@ -278,6 +305,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(what_is_known_comes_back),
 		CASE(findings_come_and_go),
+		CASE(what_processes_have_of_a_gpu),
 		CASE(eight_ranks_fit_the_budget),
 		CASE(a_newer_version_is_refused),
 		CASE(a_new_field_is_passed_over),
