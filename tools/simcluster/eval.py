@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The evaluation on the simulated cluster: runs the cases, writes tables and plots into docs/, says which bars held.
 
-Lines of the simulator lie in O/eval, one file a case; --from DIR judges lines that are there. Seeds are fixed and are
-not those that anything was tuned on. Exit status: 0 all bars held, 1 one did not, 3 one could not be judged."""
+Lines of the simulator lie in O/eval, one file a case, of a life one a slice; --from DIR judges lines that are there.
+Seeds are fixed and are not those that anything was tuned on. As many programs run at once as there are processors, two
+at least. Exit status: 0 all bars held, 1 one did not, 3 one could not be judged."""
 import argparse
+import glob
 import json
+import math
 import os
 import re
 import subprocess
@@ -41,13 +44,15 @@ CASES = {
     "gone": ("1,024 ranks, probes on, 45 s watched", SMALL + CALLS + ["--watch", "45"], ("host",), 8, 300),
     "noisy": ("1,024 ranks, 200 ms skew, 5 % of messages lost", SMALL + NOISY, HANGS, 16, 300),
     "asleep": ("1,024 ranks, hosts sleep while they wait", SMALL + ["--asleep"], HANGS, 8, 300),
-    "life": ("1,024 ranks, life", SMALL, None, 0.1, None),
+    "life": ("1,024 ranks, life", SMALL, None, 0.5, None),
     "life128": ("128 ranks, life at rate 10",
                 ["-n", "128", "--pp", "2", "--micro", "4", "--rate", "10"], None, 2, 168),
     "lifecalls": ("128 ranks, life at rate 10, probes on",
                   ["-n", "128", "--pp", "2", "--micro", "4", "--rate", "10"] + CALLS, None, 0.5, 24),
-    "lifewide": ("10,240 ranks, life", WIDE, None, None, 168),
+    "lifewide": ("10,240 ranks, life", WIDE, None, 5, 168),
 }
+# Hours are cut into slices, each a job of its own with the next seed, that may run at once: in eval, in eval-full.
+SLICE_H = {"life": (0.25, None), "life128": (1, 12), "lifecalls": (0.5, 4), "lifewide": (0.25, 4)}
 GRID = {"error": ["1e-4", "0.01", "0.1", "inf"], "lag": ["1", "5"], "step": ["0.5", "20"], "variation": ["0.01", "0.1"],
         "loss": ["0.01"], "skew": ["0", "0.001"], "run-ahead": ["0", "2"]}
 
@@ -61,52 +66,84 @@ def cases(full):
     return chosen
 
 
-def begin(program, where, name, case, scale):
-    what, args, faults, count = case
-    command = [program, *args, "-s", str(SEED)]
-    command += ["-f", ",".join(faults), "-t", str(max(1, round(count * scale)))] if faults else \
-        ["--life", f"{count * scale:g}"]
-    return subprocess.Popen(command, stdout=open(os.path.join(where, name + ".jsonl"), "w"))
+def slices(name, hours, full):
+    """[hours] of each, the first with SEED."""
+    most = SLICE_H[name][full]
+    n = max(1, math.ceil(hours / most - 1e-9))
+    return [hours / n] * n
 
 
-def run_all(program, where, chosen, scale, budget_s):
-    """Two at a time; those that have not begun when the time is up are left out, those that run are ended."""
-    end, running, waiting = time.time() + budget_s, {}, list(chosen.items())
+def programs(chosen, full, scale):
+    """(name of its file, arguments, simulated hours or None) of all that is to be run, in their order."""
+    for name, (_, args, faults, count) in chosen.items():
+        if faults:
+            yield name, [*args, "-s", str(SEED), "-f", ",".join(faults), "-t", str(max(1, round(count * scale)))], None
+            continue
+        for i, hours in enumerate(slices(name, count * scale, full)):
+            yield f"{name}.{i:03d}", [*args, "-s", str(SEED + i), "--life", f"{hours:g}"], hours
+
+
+def is_through(where, name, hours):
+    _, sums = read_life(os.path.join(where, name + ".jsonl"))
+    return sums is not None and sums["simulated_s"] >= 3600 * hours - 1
+
+
+def run_all(program, where, todo, budget_s):
+    """Those that have not begun when the time is up are left out, those that run are ended."""
+    end, running, waiting, late = time.time() + budget_s, {}, list(todo), []
     while running or waiting:
         for name, p in list(running.items()):
             if p.poll() is None and time.time() < end:
                 continue
             if p.poll() is None:
                 p.kill()
-                print(f"eval: {name} was not through in time: what it wrote counts")
+                late.append(name)
             elif p.returncode:
                 sys.exit(f"eval: case {name} failed with status {p.returncode}")
             p.wait()
             del running[name]
         if waiting and time.time() >= end:
-            print("eval: no time for " + ", ".join(n for n, _ in waiting))
+            print("eval: no time for " + ", ".join(n for n, _, _ in waiting))
             waiting = []
-        while waiting and len(running) < 2:
-            name, case = waiting.pop(0)
-            running[name] = begin(program, where, name, case, scale)
+        while waiting and len(running) < max(2, os.cpu_count()):
+            name, args, _ = waiting.pop(0)
+            running[name] = subprocess.Popen([program, *args], stdout=open(os.path.join(where, name + ".jsonl"), "w"))
         time.sleep(0.2)
+    if late:
+        print("eval: not through in time, what they wrote counts: " + ", ".join(late))
+
+
+def lines_of(path):
+    """A line cut short by the end of time is left out."""
+    for line in open(path, encoding="utf-8") if os.path.exists(path) else ():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
+
+
+def read_life(path):
+    """(verdicts, sums) of one slice: of a number, and of the sums, the last line counts."""
+    verdicts, sums = {}, None
+    for one in lines_of(path):
+        if "verdict" in one:
+            verdicts[one["number"]] = one["verdict"]
+        elif "life" in one:
+            sums = one
+    return list(verdicts.values()), sums
 
 
 def read(where, name):
-    """(trials by fault, verdicts of a life, its sums). A line cut short by the end of time is left out."""
+    """(trials by fault, verdicts of all slices of a life, their sums)."""
     trials, verdicts, sums = {}, [], None
-    path = os.path.join(where, name + ".jsonl")
-    for line in open(path, encoding="utf-8") if os.path.exists(path) else ():
-        try:
-            one = json.loads(line)
-        except ValueError:
-            continue
-        if "trial" in one:
-            trials.setdefault(one["fault"], []).append(one)
-        elif "verdict" in one:
-            verdicts.append(one["verdict"])
-        else:
-            sums = one
+    for one in lines_of(os.path.join(where, name + ".jsonl")):
+        trials.setdefault(one["fault"], []).append(one)
+    for path in sorted(glob.glob(os.path.join(where, name + ".[0-9]*.jsonl"))):
+        found, more = read_life(path)
+        verdicts += found
+        for key, value in (more or {}).items():
+            sums = sums or {}
+            sums[key] = sums.get(key, 0) + value
     return trials, verdicts, sums
 
 
@@ -206,26 +243,27 @@ def life_wrong(verdicts):
             sum(v["severity"] == "critical" for v in verdicts))
 
 
-def bar_life(results, full):
+def bar_life(results, full, scale):
     rows = []
-    for name in [n for n, c in CASES.items() if c[2] is None and (c[4] if full else c[3])]:
-        _, verdicts, sums = results[name]
-        text = f"{CASES[name][0]}: no critical finding"
-        if not sums:
-            rows.append((text, None, "not through"))
+    for name, (what, _, faults, few, most) in CASES.items():
+        wanted = (most if full else few) and scale * (most if full else few)
+        if faults or not wanted:
             continue
+        _, verdicts, sums = results[name]
+        text = f"{what}: no critical finding in {wanted:g} simulated hours"
         pages, critical = life_wrong(verdicts)
-        rows.append((text, critical == 0,
-                     f"{critical} critical, {pages} pages in {sums['simulated_s'] / 3600:.2f} simulated hours"))
+        hours = sums["simulated_s"] / 3600 if sums else 0
+        rows.append((text, False if critical else None if hours < 0.999 * wanted else True,
+                     f"{critical} critical, {pages} pages in {hours:.2f} hours"))
     if not full:
         rows.append(("168 simulated hours at 10,240 ranks without a critical finding", None, "eval-full only"))
     return rows
 
 
-def bars(results, full):
+def bars(results, full, scale):
     return (bar_hangs(results, "big") + bar_hangs(results, "center") + bar_others(results) + bar_baselines(results) +
             bar_nested(results) + bar_noise(results) + bar_straggler(results) + bar_quiet(results) +
-            bar_life(results, full))
+            bar_life(results, full, scale))
 
 
 # --- tables ---
@@ -283,9 +321,9 @@ def table_life(results):
             continue
         pages, critical = life_wrong(verdicts)
         rows.append((what, f"{s['simulated_s'] / 3600:.2f}", s["checkpoints"], s["evaluations"], s["stalls"],
-                     s["restarts"], s["garbage"], pages, critical, len(verdicts)))
-    return table(["case", "hours", "checkpoints", "evals", "stalls", "restarts", "garbage", "pages", "critical",
-                  "all"], rows) if rows else "No life was run to its end."
+                     s["restarts"], s["garbage"], s["traffic"], s["sequences"], pages, critical, len(verdicts)))
+    return table(["case", "hours", "checkpoints", "evals", "stalls", "restarts", "garbage", "traffic", "uneven",
+                  "pages", "critical", "all"], rows) if rows else "No life was run."
 
 
 def plots(results, docs):
@@ -317,11 +355,19 @@ def document(path, parts):
         f.write(page)
 
 
+def folder_make(where, keep):
+    """Lines of another run are no part of this one."""
+    os.makedirs(where, exist_ok=True)
+    for path in glob.glob(os.path.join(where, "*.jsonl")) if not keep else ():
+        os.unlink(path)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--full", action="store_true", help="all counts, the noise grid, a week of life")
     p.add_argument("--scale", type=float, default=1, help="of counts and hours (1)")
     p.add_argument("--budget", type=float, help="minutes (14; --full: none)")
+    p.add_argument("--resume", action="store_true", help="slices of life that are through are not run again")
     p.add_argument("--from", dest="lines", metavar="DIR", help="judge lines that are there")
     p.add_argument("--docs", default="docs", help="folder of evaluation.md")
     a = p.parse_args()
@@ -329,11 +375,13 @@ def main():
     where = a.lines or os.path.join(out, "eval")
     chosen = cases(a.full)
     if not a.lines:
-        os.makedirs(where, exist_ok=True)
+        todo = [t for t in programs(chosen, a.full, a.scale)
+                if not (a.resume and t[2] and is_through(where, t[0], t[2]))]
+        folder_make(where, a.resume)
         budget_s = 60 * a.budget if a.budget else (30 * 86400 if a.full else 14 * 60)
-        run_all(os.path.join(out, "lib/ranktrace/sim/simcluster"), where, chosen, a.scale, budget_s)
+        run_all(os.path.join(out, "lib/ranktrace/sim/simcluster"), where, todo, budget_s)
     results = {name: read(where, name) for name in set(chosen) | set(CASES)}
-    rows = bars(results, a.full)
+    rows = bars(results, a.full, a.scale)
     document(os.path.join(a.docs, "evaluation.md"),
              {"bars": table_bars(rows), "classes": table_classes(results, chosen),
               "baselines": table_baselines(results), "life": table_life(results)})

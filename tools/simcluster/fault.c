@@ -63,8 +63,7 @@ static void host_ends(const struct fault *f, struct cluster *c)
 		pause_set(c, r, PAUSE_DEAD, f->op, INFINITY);
 }
 
-/* Another host every step: its operations across hosts take three times as long. */
-static void traffic_set(struct cluster *c, struct draw *d)
+void link_slow_somewhere(struct cluster *c, struct draw *d)
 {
 	int first = draw_below(d, c->n_hosts) * PER_HOST;
 
@@ -74,8 +73,8 @@ static void traffic_set(struct cluster *c, struct draw *d)
 
 static void imbalance_set(struct cluster *c)
 {
-	c->shape.last_stage_factor = 1.2;
-	c->shape.variation = 0.1;
+	c->shape.last_stage_factor = HEAVY_STAGE;
+	c->shape.variation = UNEVEN_VARIATION;
 }
 
 void fault_before(struct fault *f, struct cluster *c, struct draw *d)
@@ -94,7 +93,7 @@ void fault_before(struct fault *f, struct cluster *c, struct draw *d)
 	case FAULT_HOST: host_ends(f, c); break;
 	case FAULT_SLOW: c->ranks[f->rank].gpu_factor = f->severity; break;
 	case FAULT_LATE: pause_set(c, f->rank, PAUSE_WORK, 0, (f->severity - 1) * c->shape.step_s); break;
-	case FAULT_TRAFFIC: traffic_set(c, d); break;
+	case FAULT_TRAFFIC: link_slow_somewhere(c, d); break;
 	case FAULT_IMBALANCE: imbalance_set(c); break;
 	default: break;
 	}

@@ -52,9 +52,16 @@ void fault_after(struct fault *f, const struct cluster *c);
 struct life {        /* each 0: never. In steps, at the mean */
 	double rate; /* times as often as a real job has it */
 	struct draw draw;
-	unsigned long checkpoints, evaluations, stalls, restarts, garbage, compiles, logs; /* so many were */
-	int evaluating;                                                                    /* steps that are left */
+	/* so many were */
+	unsigned long checkpoints, evaluations, stalls, restarts, garbage, compiles, logs, traffic, sequences;
+	int evaluating, busy_link, uneven; /* steps that are left */
+	double variation;                  /* of the job, where its sequences are even; 0 not known yet */
 };
+
+/* Another host every step: its operations across hosts take three times as long. */
+void link_slow_somewhere(struct cluster *c, struct draw *d);
+#define UNEVEN_VARIATION 0.1 /* of steps whose sequences differ in length */
+#define HEAVY_STAGE 1.2      /* of the last stage, where it has more to do than the others */
 
 void life_before(struct life *l, struct cluster *c);
 

@@ -9,6 +9,8 @@
 #define EVALUATION_EVERY_S 7200.0
 #define STALL_EVERY_S 600.0
 #define RESTART_EVERY_S 28800.0
+#define TRAFFIC_EVERY_S 1200.0
+#define SEQUENCES_EVERY_S 3600.0
 #define GARBAGE_SHARE 1e-3 /* of the steps of a rank */
 #define LOG_EVERY 10       /* steps; rank 0 alone */
 
@@ -78,6 +80,39 @@ static void evaluation(struct life *l, struct cluster *c)
 	c->work_factor = draw_between(&l->draw, 2, 6);
 }
 
+static void link_clear(struct cluster *c)
+{
+	for (int r = 0; r < c->n_ranks; r++)
+		c->transfer[r] = 1;
+}
+
+/* Another job's traffic shares the fabric for 5 to 60 steps (F13). */
+static void traffic(struct life *l, struct cluster *c)
+{
+	if (!l->busy_link && happens(l, c, TRAFFIC_EVERY_S)) {
+		l->traffic++;
+		l->busy_link = 5 + draw_below(&l->draw, 56);
+	} else if (l->busy_link && !--l->busy_link) {
+		link_clear(c);
+	}
+	if (l->busy_link)
+		link_slow_somewhere(c, &l->draw);
+}
+
+/* Sequences of uneven length for 20 to 200 steps: some replica has more to do, another one each step (F16). */
+static void sequences(struct life *l, struct cluster *c)
+{
+	if (!l->variation)
+		l->variation = c->shape.variation;
+	if (!l->uneven && happens(l, c, SEQUENCES_EVERY_S)) {
+		l->sequences++;
+		l->uneven = 20 + draw_below(&l->draw, 181);
+	} else if (l->uneven) {
+		l->uneven--;
+	}
+	c->shape.variation = l->uneven ? fmax(UNEVEN_VARIATION, l->variation) : l->variation;
+}
+
 void life_before(struct life *l, struct cluster *c)
 {
 	if (!l->rate)
@@ -88,6 +123,8 @@ void life_before(struct life *l, struct cluster *c)
 	}
 	garbage(l, c);
 	evaluation(l, c);
+	traffic(l, c);
+	sequences(l, c);
 	if (!(c->step % LOG_EVERY) && ++l->logs)
 		pause_set(c, 0, PAUSE_WORK, draw_between(&l->draw, 0.05, 0.3));
 	if (happens(l, c, STALL_EVERY_S))

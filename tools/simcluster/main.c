@@ -160,8 +160,11 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 static int work(struct options *o)
 {
 	struct run r;
-	int err = run_init(&r, &o->shape, &o->noise, o->rate, o->trials.seed);
+	int err;
 
+	if (o->life_h && o->trials.seed % 2) /* half of all jobs have a last stage with more to do (F16) */
+		o->shape.last_stage_factor = HEAVY_STAGE;
+	err = run_init(&r, &o->shape, &o->noise, o->rate, o->trials.seed);
 	if (err) {
 		fprintf(stderr, "sim cluster: %s\n", strerror(-err));
 		return EXIT_FAILED;

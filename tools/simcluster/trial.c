@@ -16,7 +16,8 @@
 #include "base/hash.h"
 #include "tools/simcluster/baseline.h"
 
-#define BASELINE_S 5.0 /* so long after the first wait the quick ones are asked */
+#define BASELINE_S 5.0     /* so long after the first wait the quick ones are asked */
+#define SAID_EVERY_S 300.0 /* of a life: one that is ended early counts as far as it went */
 
 /* --- lines --- */
 
@@ -176,24 +177,40 @@ static void sums_print(const struct run *r, double from_s)
 	       l->rate);
 	printf(",\"checkpoints\":%lu,\"evaluations\":%lu,\"stalls\":%lu,\"restarts\":%lu,\"garbage\":%lu,\"logs\":%lu",
 	       l->checkpoints, l->evaluations, l->stalls, l->restarts, l->garbage, l->logs);
+	printf(",\"traffic\":%lu,\"sequences\":%lu,\"heavy_stage\":%s", l->traffic, l->sequences,
+	       r->cluster.shape.last_stage_factor >= HEAVY_STAGE ? "true" : "false");
 	printf(",\"messages\":%llu,\"lost\":%llu,\"bytes\":%llu", (unsigned long long)n, (unsigned long long)lost,
 	       (unsigned long long)bytes);
 	printf(",\"hub_messages_s\":%.2f,\"hub_ticks_s\":%.2f,\"longest_tick_s\":%.4f,\"rss_mb\":%.0f}\n", messages_s,
 	       ticks_s, longest_s, (double)used.ru_maxrss / 1024);
 }
 
-int life_run(struct run *r, double for_s)
+/* Those that were open since then; one that changed is said again, by its number. */
+static void verdicts_print(const struct judge *j, double since_s)
 {
-	double from_s = r->now_s;
 	size_t n;
-	int err = run_until(r, from_s + for_s);
-	const struct verdict *v = judge_verdicts(r->judge, &n);
+	const struct verdict *v = judge_verdicts(j, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		fputs("{\"verdict\":", stdout);
+		if (v[i].closed_s < since_s)
+			continue;
+		printf("{\"number\":%llu,\"verdict\":", (unsigned long long)v[i].number);
 		verdict_print(stdout, &v[i], 0);
 		fputs("}\n", stdout);
 	}
-	sums_print(r, from_s);
+}
+
+int life_run(struct run *r, double for_s)
+{
+	double from_s = r->now_s, since_s = from_s;
+	int err = 0;
+
+	while (r->now_s < from_s + for_s && !err) {
+		err = run_until(r, fmin(r->now_s + SAID_EVERY_S, from_s + for_s));
+		verdicts_print(r->judge, since_s);
+		sums_print(r, from_s);
+		fflush(stdout);
+		since_s = r->now_s;
+	}
 	return err;
 }

@@ -20,7 +20,8 @@ struct trials {
 
 /* `r` is warmed up, and stays as it is. 0 or -errno. */
 int trials_run(struct run *r, const struct trials *t);
-/* Ordinary life for so long; a line for each verdict, then one of the sums. 0 or -errno. */
+/* Ordinary life for so long: every five minutes of it a line for each verdict that was open meanwhile, and one of the
+ * sums so far; of a number the last line counts, and of the sums. 0 or -errno. */
 int life_run(struct run *r, double for_s);
 
 #endif

@@ -23,7 +23,7 @@
 #define RARE_LIMIT_S 4.0
 #define HABITUAL_OPS 10                   /* seen by samples; or */
 #define SAMPLED_TOGETHER_NS 2000000000ull /* two periods of the sampler */
-#define LARGE_RANKS 256                   /* a communicator of more is asked once in a moment: */
+#define LARGE_RANKS 32                    /* a communicator of more is asked once in a moment: */
 #define ASKED_NS 100000000ull
 #define HABITUAL_ADVANCES 3          /* so many samples that showed it to go on; or */
 #define HABITUAL_GAP_NS 500000000ull /* so often an operation since its process was started */

@@ -26,7 +26,7 @@ struct duty {
 	struct detectors *d;
 	struct finding_list list;
 	uint64_t now_ns, rng;
-	int ranks;
+	int ranks; /* of this host */
 	double noise; /* relative, of each value of each look */
 	struct level levels[RANKS_MAX];
 	int named; /* rank; -1 nobody so far */
@@ -63,7 +63,7 @@ static void tick(struct duty *u)
 	}
 }
 
-static struct duty duty_new(int ranks, double noise, uint64_t seed)
+static struct duty duty_of_job(int ranks, int world, double noise, uint64_t seed)
 {
 	struct duty u = { .m = model_new(),
 			  .d = detectors_new(),
@@ -76,7 +76,7 @@ static struct duty duty_new(int ranks, double noise, uint64_t seed)
 	assert_non_null(u.m);
 	assert_non_null(u.d);
 	for (int r = 0; r < ranks; r++) {
-		struct event e = job_proc_event(r, ranks, u.now_ns);
+		struct event e = job_proc_event(r, world, u.now_ns);
 
 		give(&u, e);
 		e = (struct event){ .kind = EV_GPU_PROCS, .ts_ns = u.now_ns };
@@ -87,6 +87,18 @@ static struct duty duty_new(int ranks, double noise, uint64_t seed)
 		u.levels[r] = (struct level){ 90.1, 48.9 };
 	}
 	return u;
+}
+
+static struct duty duty_new(int ranks, double noise, uint64_t seed)
+{
+	return duty_of_job(ranks, ranks, noise, seed);
+}
+
+/* The ranks of the host are in one communicator, of `nranks`. */
+static void communicator(struct duty *u, int nranks)
+{
+	for (int r = 0; r < u->ranks; r++)
+		give(u, job_seen_event(r, nranks, 0x7000, 0x77));
 }
 
 static void duty_free(struct duty *u)
@@ -218,6 +230,50 @@ static void test_roles_need_not_be_alike(void **state)
 	}
 }
 
+/* A tenth more for the same matrices, of a stage whose slack hides it: no step takes longer, and matrix work goes up and
+ * down with the steps by more than the others' fall could be. Values as simulated for 1,024 ranks. */
+static void one_does_more(struct duty *u, int slow)
+{
+	u->levels[slow].tensor *= 1.095;
+	u->levels[slow].sm *= 1.035;
+	run_changed(u, 11);
+}
+
+static void test_slow_gpu_of_a_tensor_parallel_group(void **state)
+{
+	uint64_t rng = test_seed();
+
+	(void)state;
+	for (int i = 0; i < 30; i++) {
+		struct duty u = duty_of_job(8, 128, 0.015, random_next(&rng));
+		int slow = random_next(&rng) % 8;
+
+		communicator(&u, 8);
+		run(&u, 20, 1);
+		one_does_more(&u, slow);
+		assert_int_equal(u.named, slow);
+		duty_free(&u);
+	}
+}
+
+/* The same where its ranks are the whole job, or share their operations with other hosts: the others would wait. */
+static void test_more_work_that_delays_nobody_names_nobody(void **state)
+{
+	static const int worlds[] = { 8, 128, 128 }, nranks[] = { 8, 128, 0 };
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct duty u = duty_of_job(8, worlds[i], 0.01, 20261127);
+
+		if (nranks[i])
+			communicator(&u, nranks[i]);
+		run(&u, 20, 1);
+		one_does_more(&u, 3);
+		assert_int_equal(u.n_named, 0);
+		duty_free(&u);
+	}
+}
+
 /* Fixed seeds: what chance may do once in thousands of hours is no failure (docs/decisions/tests.md, 15). */
 static void test_equal_gpus_name_nobody(void **state)
 {
@@ -226,8 +282,9 @@ static void test_equal_gpus_name_nobody(void **state)
 	(void)state;
 	for (int ranks = 2; ranks <= 8; ranks *= 2)
 		for (int i = 0; i < 4; i++) {
-			struct duty u = duty_new(ranks, i < 2 ? 0.02 : 0.06, random_next(&rng));
+			struct duty u = duty_of_job(ranks, 128, i < 2 ? 0.02 : 0.06, random_next(&rng));
 
+			communicator(&u, ranks);
 			u.levels[0] = (struct level){ 90.0, 47.8 };
 			u.levels[ranks - 1] = (struct level){ 90.3, 50.0 };
 			run(&u, 1200, i % 2 ? 0.5 : 1);
@@ -252,23 +309,32 @@ static void test_spinning_kernel_names_nobody(void **state)
 }
 
 /* The whole job does less, more, pauses, or one rank works while the others have stopped (evaluation on rank 0). */
-static void test_changes_of_the_whole_job_name_nobody(void **state)
+static void changes_name_nobody(struct duty *u)
 {
 	static const struct level levels[] = { { 70, 35 }, { 97, 60 }, { 12, 0.4 }, { 90.1, 48.9 }, { 50, 20 } };
+
+	run(u, 20, 1);
+	for (int i = 0; i < 5; i++) {
+		levels_all(u, levels[i]);
+		run_changed(u, 20);
+	}
+	levels_all(u, (struct level){ 25, 3 });
+	u->levels[0] = (struct level){ 90, 45 };
+	run_changed(u, 30);
+	assert_int_equal(u->named, -1);
+	duty_free(u);
+}
+
+static void test_changes_of_the_whole_job_name_nobody(void **state)
+{
 	uint64_t rng = test_seed();
-	struct duty u = duty_new(4, 0.015, random_next(&rng));
+	struct duty alone = duty_new(4, 0.015, random_next(&rng));
+	struct duty part = duty_of_job(4, 64, 0.015, random_next(&rng));
 
 	(void)state;
-	run(&u, 20, 1);
-	for (int i = 0; i < 5; i++) {
-		levels_all(&u, levels[i]);
-		run_changed(&u, 20);
-	}
-	levels_all(&u, (struct level){ 25, 3 });
-	u.levels[0] = (struct level){ 90, 45 };
-	run_changed(&u, 30);
-	assert_int_equal(u.named, -1);
-	duty_free(&u);
+	changes_name_nobody(&alone);
+	communicator(&part, 4);
+	changes_name_nobody(&part);
 }
 
 /* A GPU whose activity is not reported, a driver that stops telling: silence, and no trouble. */
@@ -294,6 +360,8 @@ int main(void)
 		cmocka_unit_test(test_slow_gpu_is_named_within_10_s),
 		cmocka_unit_test(test_it_is_slow_since_it_changed),
 		cmocka_unit_test(test_roles_need_not_be_alike),
+		cmocka_unit_test(test_slow_gpu_of_a_tensor_parallel_group),
+		cmocka_unit_test(test_more_work_that_delays_nobody_names_nobody),
 		cmocka_unit_test(test_equal_gpus_name_nobody),
 		cmocka_unit_test(test_spinning_kernel_names_nobody),
 		cmocka_unit_test(test_changes_of_the_whole_job_name_nobody),

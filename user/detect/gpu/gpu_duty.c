@@ -28,6 +28,13 @@
 #define RISE_SM 0.03
 #define SURE 6.0        /* standard errors of the two means, by the quotient's own scatter in the past */
 #define FALL_SHARE 0.25 /* the others' activity must have fallen by that share of the rise: the step rate did */
+/* Where a stage's slack hides it the step rate stays, and the ranks of that stage wait in every operation all the same:
+ * more is wanted of the quotient of matrix work, and less of SMs, which are nearly as busy while they wait. */
+#define RISE_TENSOR_SHARED 0.06
+#define SURE_SHARED 12.0
+#define RISE_SM_SHARED 0.02
+#define SURE_SM_SHARED 4.0 /* a kernel that spins turns its sign */
+#define RISE_SHARED_MOST 0.3 /* no slack hides more: then the others do less, or they have stopped */
 #define PAUSED 0.25     /* the others do less than that of their usual work: no training step goes on */
 
 struct round {
@@ -53,6 +60,7 @@ struct duty_job {           /* of one host */
 	uint64_t procs[RANKS_MAX], procs_now[RANKS_MAX]; /* as compared; as of this tick */
 	struct round rounds[ROUNDS];                     /* number i at i % ROUNDS */
 	uint64_t n_rounds, last_ns;
+	bool shared; /* its ranks share each operation of a part of the job: a tensor-parallel group */
 	struct slow slow[RANKS_MAX];
 };
 
@@ -181,15 +189,19 @@ static double sm_quotient(const struct duty_job *j, const struct round *o, int r
 
 /* --- the verdict --- */
 
+struct wanted { /* of a rise: at least, and in standard errors */
+	double floor, sure;
+};
+
 /* By how much the quotient of the newest `k` rounds is above the past beyond noise and floor; 0 not. */
 static double rise_over(const struct duty_job *j, int r, uint64_t k,
-			double (*of)(const struct duty_job *, const struct round *, int), double floor,
+			double (*of)(const struct duty_job *, const struct round *, int), struct wanted w,
 			double *ret_before)
 {
 	uint64_t all = rounds_kept(j), half = k + (all - k) / 2;
 	double before = mean(j, k, all, of, r), now = mean(j, 0, k, of, r), rise = now / before - 1;
 	double noise = deviation(j, k, all, of, r) / before * sqrt(1.0 / k + 1.0 / (all - k));
-	double limit = fmax(floor, SURE * noise);
+	double limit = fmax(w.floor, w.sure * noise);
 
 	*ret_before = before;
 	if (!(rise > limit))
@@ -202,22 +214,39 @@ static double rise_over(const struct duty_job *j, int r, uint64_t k,
 	return rise;
 }
 
+static bool rises_and_others_fall(struct duty_job *j, int r, uint64_t k, double fall)
+{
+	static const struct wanted tensor = { RISE_TENSOR, SURE }, sm = { RISE_SM, SURE };
+	struct excess *past = &j->slow[r].past;
+	double rise = rise_over(j, r, k, tensor_quotient, tensor, &past->tensor);
+
+	return rise > 0 && fall >= FALL_SHARE * rise && rise_over(j, r, k, sm_quotient, sm, &past->sm) > 0;
+}
+
+static bool rises_where_shared(struct duty_job *j, int r, uint64_t k)
+{
+	static const struct wanted tensor = { RISE_TENSOR_SHARED, SURE_SHARED };
+	static const struct wanted sm = { RISE_SM_SHARED, SURE_SM_SHARED };
+	struct excess *past = &j->slow[r].past;
+	double rise = j->shared ? rise_over(j, r, k, tensor_quotient, tensor, &past->tensor) : 0;
+
+	return rise > 0 && rise < RISE_SHARED_MOST && rise_over(j, r, k, sm_quotient, sm, &past->sm) > 0;
+}
+
 /* Sets since_ns where it is, by the newest `k` rounds against the others. */
 static void slow_since(struct duty_job *j, int r, uint64_t k)
 {
 	uint64_t all = rounds_kept(j);
 	struct slow *s = &j->slow[r];
-	double rise, peers_before, peers_now;
+	double peers_before, peers_now;
 
 	if (all < k + BEFORE_MIN || round_at(j, k)->ts_ns - round_at(j, all - 1)->ts_ns < BEFORE_NS ||
 	    round_at(j, 0)->ts_ns - round_at(j, k)->ts_ns < NOW_NS)
 		return;
-	rise = rise_over(j, r, k, tensor_quotient, RISE_TENSOR, &s->past.tensor);
-	if (rise <= 0 || rise_over(j, r, k, sm_quotient, RISE_SM, &s->past.sm) <= 0)
-		return;
 	peers_before = mean(j, k, all, peers_tensor, r);
 	peers_now = mean(j, 0, k, peers_tensor, r);
-	if (1 - peers_now / peers_before < FALL_SHARE * rise || peers_now < PAUSED * peers_before)
+	if (peers_now < PAUSED * peers_before ||
+	    (!rises_and_others_fall(j, r, k, 1 - peers_now / peers_before) && !rises_where_shared(j, r, k)))
 		return;
 	s->tensor_before = mean(j, k, all, tensor_of, r);
 	s->sm_before = mean(j, k, all, sm_of, r);
@@ -232,7 +261,7 @@ static bool slow_still(const struct duty_job *j, int r)
 	const struct slow *s = &j->slow[r];
 
 	return mean(j, 0, 4, tensor_quotient, r) / s->past.tensor - 1 > RISE_TENSOR / 2 &&
-	       mean(j, 0, 4, sm_quotient, r) / s->past.sm - 1 > RISE_SM / 2;
+	       mean(j, 0, 4, sm_quotient, r) / s->past.sm - 1 > (j->shared ? RISE_SM_SHARED : RISE_SM) / 2;
 }
 
 static void decide(struct duty_job *j)
@@ -369,6 +398,41 @@ static int ranks_sort(struct gpu_duty *d, const struct model *m)
 	return 0;
 }
 
+static bool has_proc(const struct duty_job *j, uint64_t key)
+{
+	for (int i = 0; i < j->n; i++)
+		if (j->procs[i] == key)
+			return true;
+	return false;
+}
+
+/* These ranks and no others are in it, and the job has more. */
+static bool is_theirs(const struct duty_job *j, const struct comm *c, int world_size)
+{
+	int n = 0;
+
+	if (c->nranks != j->n || c->nranks >= world_size)
+		return false;
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		if (!mb->gone && !has_proc(j, mb->proc->key))
+			return false;
+		n += !mb->gone;
+	}
+	return n == j->n;
+}
+
+/* Ranks that split each matrix among them do equal work between two operations of their communicator. So who does more
+ * in a step takes longer for the same, and the others wait for it each time: no other evidence of that is needed. */
+static bool shares_each_op(const struct duty_job *j, const struct model *m)
+{
+	const struct proc *first = model_proc(m, j->procs[0]);
+
+	for (const struct member *mb = first ? first->members : NULL; mb; mb = mb->next_in_proc)
+		if (!mb->gone && is_theirs(j, mb->comm, first->world_size))
+			return true;
+	return false;
+}
+
 static int job_tick(struct duty_job *j, const struct model *m, struct finding_list *found)
 {
 	struct round now;
@@ -381,6 +445,7 @@ static int job_tick(struct duty_job *j, const struct model *m, struct finding_li
 	if (round_take(j, m, &now, &newest_ns)) {
 		j->last_ns = newest_ns;
 		j->rounds[j->n_rounds++ % ROUNDS] = now;
+		j->shared = shares_each_op(j, m);
 		if (rounds_kept(j) >= 4)
 			decide(j);
 	}

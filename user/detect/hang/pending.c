@@ -13,10 +13,16 @@
 
 #define LEVELS_MAX 64
 
-/* How long peers may wait for this member; no lag is usual for one that cannot come. */
+/* How long peers may wait for this member, of a communicator with that limit; no lag is usual for one that cannot
+ * come. */
+static uint64_t limit_within_ns(const struct model *m, const struct member *mb, uint64_t comm_limit_ns)
+{
+	return proc_gone_or_stopped(mb->proc) ? m->hang_floor_ns : comm_limit_ns;
+}
+
 static uint64_t member_limit_ns(const struct model *m, const struct member *mb)
 {
-	return proc_gone_or_stopped(mb->proc) ? m->hang_floor_ns : comm_lag_limit_ns(m, mb->comm);
+	return limit_within_ns(m, mb, comm_lag_limit_ns(m, mb->comm));
 }
 
 /* --- collectives --- */
@@ -363,10 +369,12 @@ static uint64_t waited_for_ns(const struct model *m, const struct member *mb, ui
 
 static void space_lagging(const struct lagging *s, const struct comm *c, int space)
 {
-	uint64_t level, hi, since, waited, enough = sooner_ns(s, comm_lag_limit_ns(s->m, c));
+	uint64_t level, hi, since, waited, limit, enough;
 
 	if (!comm_span(c, space, &level, &hi))
 		return;
+	limit = comm_lag_limit_ns(s->m, c); /* once: it looks at all members */
+	enough = sooner_ns(s, limit);
 	for (int n = 0; level < hi && n < LEVELS_MAX; n++, level = level_next(c, space, level)) {
 		since = level_since(s->m, c, space, level, enough);
 		waited = s->m->now_ns - since;
@@ -374,7 +382,7 @@ static void space_lagging(const struct lagging *s, const struct comm *c, int spa
 			return;
 		for (const struct member *mb = c->members; waited && mb; mb = mb->next_in_comm)
 			if (member_comparable(mb, space) && mb->entered_seq[space] == level &&
-			    waited_for_ns(s->m, mb, since) > sooner_ns(s, member_limit_ns(s->m, mb)))
+			    waited_for_ns(s->m, mb, since) > sooner_ns(s, limit_within_ns(s->m, mb, limit)))
 				s->each(s->arg, mb->proc);
 	}
 }
