@@ -26,7 +26,7 @@ struct duty {
 	struct detectors *d;
 	struct finding_list list;
 	uint64_t now_ns, rng;
-	int ranks; /* of this host */
+	int ranks;    /* of this host */
 	double noise; /* relative, of each value of each look */
 	struct level levels[RANKS_MAX];
 	int named; /* rank; -1 nobody so far */
@@ -230,8 +230,8 @@ static void test_roles_need_not_be_alike(void **state)
 	}
 }
 
-/* A tenth more for the same matrices, of a stage whose slack hides it: no step takes longer, and matrix work goes up and
- * down with the steps by more than the others' fall could be. Values as simulated for 1,024 ranks. */
+/* A tenth more for the same matrices, of a stage whose slack hides it: no step takes longer, and matrix work goes up
+ * and down with the steps by more than the others' fall could be. Values as simulated for 1,024 ranks. */
 static void one_does_more(struct duty *u, int slow)
 {
 	u->levels[slow].tensor *= 1.095;

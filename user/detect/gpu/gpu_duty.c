@@ -4,7 +4,8 @@
  * equally many steps, so what one does in a step is its activity over the others'. That quotient cancels the step rate;
  * a slow GPU's rises against its own past, as its peers wait more. Tensor and SM activity must agree: a kernel that
  * spins on one SM leaves tensor activity together and turns the sign of the other (docs/field-notes.md, 1), so no rank
- * is named for it.
+ * is named for it. That the peers wait is read from their own activity, which falls; where they are a tensor-parallel
+ * group of a pipeline, it follows from what they share (decision 992).
  */
 #include <errno.h>
 #include <math.h>
@@ -33,9 +34,9 @@
 #define RISE_TENSOR_SHARED 0.06
 #define SURE_SHARED 12.0
 #define RISE_SM_SHARED 0.02
-#define SURE_SM_SHARED 4.0 /* a kernel that spins turns its sign */
+#define SURE_SM_SHARED 4.0   /* a kernel that spins turns its sign */
 #define RISE_SHARED_MOST 0.3 /* no slack hides more: then the others do less, or they have stopped */
-#define PAUSED 0.25     /* the others do less than that of their usual work: no training step goes on */
+#define PAUSED 0.25          /* the others do less than that of their usual work: no training step goes on */
 
 struct round {
 	uint64_t ts_ns;
