@@ -11,11 +11,11 @@ $(SIMCLUSTER): $(SIMCLUSTER_OBJ) $(O)/libranktrace.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
 
-eval: deps ## simulated faults at 10,240 ranks against the bars, tables into docs/evaluation.md (15 minutes, 2 cores)
+eval: deps ## simulated faults at 10,240 ranks, and 5 h of life, against the bars: docs/evaluation.md (15 minutes)
 	$(Q)$(MAKE) --no-print-directory simcluster
 	$(Q)O=$(O) python3 -B tools/simcluster/eval.py
 
-eval-full: deps ## the same with all counts and a simulated week of ordinary life (days)
+eval-full: deps ## the same with all counts and a simulated week of ordinary life (6 days of a processor)
 	$(Q)$(MAKE) --no-print-directory simcluster
 	$(Q)O=$(O) python3 -B tools/simcluster/eval.py --full
 
