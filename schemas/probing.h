@@ -26,7 +26,8 @@ enum record_probe_group {
 	RECORD_PROBES_BURST = 4,
 	RECORD_PROBES_EVENTS = 5,
 	RECORD_PROBES_RANGES = 6,
-	RECORD_PROBE_GROUPS = 7,
+	RECORD_PROBES_GC = 7,
+	RECORD_PROBE_GROUPS = 8,
 };
 
 enum record_budget_what {

@@ -60,10 +60,12 @@ const char *probe_group_what(enum probe_group group)
 		[PROBES_NEEDED] = "operations and waits",
 		[PROBES_EVENTS] = "cuEventRecord and cuStreamWaitEvent",
 		[PROBES_CALLS] =
-			"allocations, loads of code, timed copies, questions for elapsed times, backward and DDP",
+			"allocations, loads of code, timed copies, questions for elapsed times, backward, DDP and "
+			"optimizers",
 		[PROBES_POLLS] = "cuEventQuery and cuStreamQuery",
 		[PROBES_POSTS] = "RDMA posts and completions",
-		[PROBES_RANGES] = "ranges of PyTorch, collections of Python",
+		[PROBES_RANGES] = "ranges and process groups of PyTorch",
+		[PROBES_GC] = "collections of Python",
 		[PROBES_BURST] = "launches, asynchronous copies and asynchronous allocations",
 	};
 

@@ -10,7 +10,8 @@
 
 /* Of a tracer's rows: what is taken from a process that pays too much for its probes
  * (user/session/rules/budget_rules.h). NEEDED: operations, graphs and host waits, which go last and all together.
- * EVENTS: CUDA events, by which streams are joined. RANGES: PyTorch's ranges, which name phases and prove nothing.
+ * EVENTS: CUDA events, by which streams are joined. RANGES: PyTorch's ranges, which name phases and prove nothing; all
+ * of them or none, as a probe sees only which one it is when it was paid for. GC: Python's collections of garbage.
  * POSTS: RDMA posts and completions, which are matched by count and never come back. */
 enum probe_group {
 	PROBES_NEEDED,
@@ -20,6 +21,7 @@ enum probe_group {
 	PROBES_BURST,
 	PROBES_EVENTS,
 	PROBES_RANGES,
+	PROBES_GC,
 	PROBE_GROUPS
 };
 

@@ -2,8 +2,8 @@
 """One rank of a DDP job over gloo that writes down when each of its phases began and ended, as its own clock says.
 
 ddp_gloo.py LOG STEPS WORKERS SEED RANGES, with RANK and so on in the environment; RANGES: of the script's own in each
-step. PyTorch 1.13's record_function calls an older function than 2.0 to 2.11 do; here it enters ranges as those do, in
-the same places."""
+step; with more than one the optimizer takes all parameters at once, as it does on GPUs. PyTorch 1.13's record_function
+calls an older function than 2.0 to 2.11 do; here it enters ranges as those do, in the same places."""
 import gc
 import json
 import os
@@ -97,7 +97,7 @@ def main():
     torch.manual_seed(SEED)
     dist.init_process_group("gloo")
     model = DistributedDataParallel(Net())
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=RANGES > 1)
     batches = iter(DataLoader(Samples(), batch_size=BATCH, num_workers=WORKERS))
     with open(LOG, "w", buffering=1) as log:
         for step in range(STEPS):

@@ -5,12 +5,21 @@ import sys
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
+import rtr
 
 PHASES = ("data_wait", "forward", "backward", "optimizer")
+GONE_NS = 1_500_000_000  # links close one after the other
+RECORD_BUDGET, SHED, RANGES = 15, 1, 6
 
 
 def is_near(a_ns, b_ns):
     return abs(a_ns - b_ns) <= 1_000_000 + b_ns // 100
+
+
+def groups_gone(path):
+    """(time, process, group) of each group of probes that the budget took."""
+    return [(ts, pid, body[33]) for tracer, kind, pid, _, ts, body in rtr.whole_records(path)
+            if (tracer, kind) == (rtr.COLLECTOR, RECORD_BUDGET) and body[32] == SHED]
 
 
 def steps_match(truth, steps):
@@ -33,12 +42,36 @@ def steps_pair(truth, steps, from_start):
     return pairs
 
 
+def without_ranges_pair(truth, steps, gone_ns):
+    """The same where the ranges of PyTorch went at gone_ns: a training step ends in each of the job's, with its
+    optimizer. What shows of that is less than the job's, which has zero_grad(), too."""
+    steps = [s for s in steps if s["begin_ns"] > gone_ns]
+    truth, pairs = [t for t in truth if t["begin_ns"] > gone_ns + GONE_NS][1:-1], []
+    job.check(len(truth) > 10, f"the job made {len(truth)} steps without ranges")
+    for t in truth:
+        inside = [s for s in steps if t["begin_ns"] < s["end_ns"] <= t["end_ns"]]
+        job.check(len(inside) == 1, f"{len(inside)} steps end in one: {t} {inside}")
+        s = inside[0]
+        job.check(s["phases_by"] == "operators" and s["ends_by"] == "optimizer" and s["data_wait_ns"] is None,
+                  f"seen by what is gone: {s}")
+        pairs.append((t, s))
+    return pairs
+
+
+def is_visible(step, phase):
+    """Without ranges zero_grad() is not the optimizer's, and a forward without a mark may hold the wait for data."""
+    if step["phases_by"] == "operators" and (phase == "optimizer" or
+                                             (phase == "forward" and step["forward_by"] == "gap")):
+        return False
+    return step[phase + "_ns"] is not None
+
+
 def phases_compared(pairs, phase_ns, is_preempted):
     """(phase, as seen, by the job's own word, whether a preemption excuses a difference, step, the job's) of each:
     phase_ns(step, phase) is the job's own word, is_preempted(step, phase) whether its thread lost its CPU between stamp
     and mark."""
     for truth, s in pairs:
-        for phase in PHASES + (("gc",) if s["gc_ns"] is not None else ()):
+        for phase in (p for p in PHASES + ("gc",) if is_visible(s, p)):
             # a forward ends where the engine begins, which is a little behind the job's stamp
             excused = is_preempted(truth, phase) or (phase == "forward" and is_preempted(truth, "backward"))
             yield phase, s[phase + "_ns"], phase_ns(truth, phase), excused, s, truth

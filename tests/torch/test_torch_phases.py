@@ -25,7 +25,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS, STEPS = 2, 50
 HITS_MOST = 30  # of a step and rank, as the issue has it
 EXCUSED_MOST = 0.1
-RECORD_BUDGET, SHED, RANGES, GONE_NS = 15, 1, 6, 1_500_000_000
 WIRE_TORCH, TORCH_MARK = 8, 1
 BEGIN, END, BACKWARD, DDP_FORWARD = 1, 2, 3, 5
 
@@ -136,25 +135,39 @@ def timeline_check(folder):
         job.check(own <= total <= own + sum(s["gc_ns"] for s in steps), f"{phase} is drawn with another length")
 
 
+def without_compare(folder, pid, gone_ns):
+    """What is seen without ranges, of one rank."""
+    seen = [s for s in replayed(folder) if s["pid"] == pid]
+    truth = [t for t in job.lines(f"{folder}/{seen[0]['rank']}.log") if t["kind"] == "training"]
+    pairs = held_against.without_ranges_pair(truth, seen, gone_ns)
+    for t, s in pairs:
+        job.check(s["forward_by"] == "mark", f"DDP marks its forward: {s}")
+        job.check(0 < s["optimizer_ns"] <= t["phases"]["optimizer"] * 1.01 + 1e6, f"optimizer without ranges: {s} {t}")
+    n = held_against.phases_compare(pairs, lambda t, phase: t["phases"].get(phase, 0),
+                                    lambda t, phase: t["preempted"].get(phase, False))
+    print(f"without ranges: {dict(n)}", flush=True)
+    job.check(n["preempted"] <= EXCUSED_MOST * n["compared"], f"too many differ: {n}")
+
+
 def ranges_go(folder):
-    """A script with thousands of ranges a second: they go, and only they; no step is made up from what is left."""
+    """A script with thousands of ranges a second: they go, and only they. Steps are seen without them, by DDP's marks
+    and the optimizer's operators, from the second one on."""
     under_record(folder, 0, 3 * STEPS, 400, ("--budget", "1"))
     gone, marks = {}, collections.defaultdict(list)
+    for ts, pid, group in held_against.groups_gone(f"{folder}/f.rtr"):
+        job.check(group == held_against.RANGES and pid not in gone, f"group {group} went, of what went before: {gone}")
+        gone[pid] = ts
     for tracer, kind, pid, _, ts, body in rtr.whole_records(f"{folder}/f.rtr"):
-        if (tracer, kind) == (rtr.COLLECTOR, RECORD_BUDGET) and body[32] == SHED:
-            job.check(body[33] == RANGES and pid not in gone, f"group {body[33]} went, of what went before: {gone}")
-            gone[pid] = ts
         if (tracer, kind) == (WIRE_TORCH, TORCH_MARK):
             marks[pid].append((ts, body[0]))
     said = subprocess.run([job.RANKTRACE, "replay", "-q", f"{folder}/f.rtr"], capture_output=True, text=True).stdout
-    n_said = said.count("ranges of PyTorch, collections of Python are no longer probed")
+    n_said = said.count("ranges and process groups of PyTorch are no longer probed")
     job.check(len(gone) == n_said == RANKS, f"{gone}: {said}")
     for pid, ts in gone.items():
-        after = collections.Counter(what for t, what in marks[pid] if t > ts + GONE_NS)
+        after = collections.Counter(what for t, what in marks[pid] if t > ts + held_against.GONE_NS)
         job.check(not after[BEGIN] and not after[END], f"ranges are probed still: {after}")
         job.check(after[BACKWARD] > 10 and after[DDP_FORWARD] > 10, f"backward and DDP went, too: {after}")
-        late = [s for s in replayed(folder) if s["pid"] == pid and s["begin_ns"] > ts]
-        job.check(not late, f"steps without ranges: {late[:1]}")
+        without_compare(folder, pid, ts)
     took = ", ".join(f"{(ts - marks[pid][0][0]) / 1e9:.1f} s" for pid, ts in gone.items())
     print(f"many ranges: gone {took} after the first mark")
 

@@ -44,7 +44,7 @@ static bool python_rows_alike(size_t a, size_t b)
 static enum probe_group python_group(size_t row)
 {
 	(void)row;
-	return PROBES_RANGES;
+	return PROBES_GC;
 }
 
 static int running_emit(struct tracer_handle *h, uint32_t tid, const struct python_thread *t, uint64_t now_ns)

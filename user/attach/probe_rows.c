@@ -43,8 +43,8 @@ enum tier probe_group_tier(enum probe_group group)
 
 const char *probe_group_name(enum probe_group group)
 {
-	static const char *const names[PROBE_GROUPS] = { "needed", "calls",  "polls", "posts",
-							 "burst",  "events", "ranges" };
+	static const char *const names[PROBE_GROUPS] = { "needed", "calls",  "polls",  "posts",
+							 "burst",  "events", "ranges", "gc" };
 
 	return names[group];
 }

@@ -25,7 +25,8 @@ struct rank_seen { /* by number */
 	uint64_t proc; /* that has the number now */
 	uint64_t n_steps;
 	struct durations step, late, phases[PHASE_COLUMNS];
-	double late_s; /* at one collective, the most since its step began */
+	enum steps_by by; /* all of them */
+	double late_s;    /* at one collective, the most since its step began */
 	/* Where no phases are known: when and with which operation its iteration began; of which period. */
 	uint64_t begin_ns, begin_nth;
 	size_t period_ops;
@@ -110,12 +111,30 @@ static double host_s(uint64_t ns, uint64_t wait_ns)
 	return ns > wait_ns ? (double)(ns - wait_ns) / 1e9 : 0;
 }
 
-/* Its first step with phases: what was counted by operations before has other borders. */
-static void iterations_forget(struct rank_seen *r)
+static void steps_forget(struct rank_seen *r)
 {
 	durations_free(&r->step);
 	durations_free(&r->late);
+	for (int i = 0; i < PHASE_COLUMNS; i++)
+		durations_free(&r->phases[i]);
 	r->n_steps = 0;
+}
+
+static bool has_phases(const struct rank_seen *r)
+{
+	return r->phases[PHASE_OTHER].seen;
+}
+
+/* Of a rank's steps only those of one kind are measured, as others have other borders: by PyTorch's ranges, where there
+ * are such, by its operators, by NCCL's operations. */
+static bool step_counts(struct rank_seen *r, const struct step_done *s)
+{
+	if (has_phases(r) && r->by == STEPS_BY_RANGES && s->by != STEPS_BY_RANGES)
+		return false;
+	if (!has_phases(r) || r->by != s->by)
+		steps_forget(r);
+	r->by = s->by;
+	return true;
 }
 
 static int step_collect(struct sink *base, const struct step_done *s, const struct model *m)
@@ -123,14 +142,12 @@ static int step_collect(struct sink *base, const struct step_done *s, const stru
 	struct collector *c = (struct collector *)base;
 	struct rank_seen *r = s->n_backward ? rank_of(c, s->proc, proc_rank(s->proc), m) : NULL;
 
-	if (!r) /* an evaluation's batch is no step to compare with */
+	if (!r || !step_counts(r, s)) /* an evaluation's batch is no step to compare with */
 		return 0;
 	c->phases = true;
-	if (!r->phases[0].seen)
-		iterations_forget(r);
 	step_count(c, r, s->end_ns - s->begin_ns);
 	for (int i = 0; i < STEP_PHASES; i++)
-		if (i != PHASE_GC || s->proc->gc_visible)
+		if (step_shows(s, i))
 			put(c, &r->phases[i], host_s(s->phase_ns[i], s->wait_ns[i]));
 	put(c, &r->phases[PHASE_OTHER], host_s(step_other_ns(s), s->wait_ns[PHASE_OTHER]));
 	put(c, &r->phases[GPU_WAIT], (double)s->gpu_wait_ns / 1e9);

@@ -421,6 +421,7 @@ static int op_called(struct model *m, struct proc_own *p, struct task_own *t, co
 		return -ENOMEM;
 	mb->m.last_call_ns = e->ts_ns;
 	process_group_call(t, op);
+	phases_called(m, p, op);
 	if (s)
 		capture_guess(p, s, e->tid);
 	if (s && s->capture) {

@@ -31,10 +31,20 @@ static const struct {
 };
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
 
+enum level_kind { LEVEL_RANGE, LEVEL_BACKWARD, LEVEL_OPERATOR }; /* each has an end of its own kind */
+
 struct level {
-	enum step_phase phase; /* NO_PHASE: a range that is none */
+	enum step_phase phase; /* NO_PHASE: it is none */
 	uint64_t begin_ns;
-	bool range, steps, no_end; /* range: RANGE_END ends it; no_end: the next mark does */
+	enum level_kind kind;
+	bool steps, no_end; /* no_end: the next mark ends it */
+};
+
+/* What a step may get behind its optimizer. */
+struct tail {
+	uint64_t gpu_wait_ns, wait_ns, exposed_most_ns, storage_ns, gc_ns, gc_in_ns;
+	uint64_t storage_longest_ns;
+	uint32_t storage_at;
 };
 
 struct phases {       /* of one process */
@@ -43,6 +53,9 @@ struct phases {       /* of one process */
 	int depth;
 	struct step_done step;                 /* the present one; begin_ns 0: its begin was not seen */
 	bool has_data, has_forward, has_marks; /* marks: this process marks its forwards */
+	bool has_ranges;                       /* its ranges are seen: operators say nothing new */
+	uint64_t operator_ns;                  /* what the optimizer at hand ran last, or begins with; 0 nothing yet */
+	struct tail at_optimizer;              /* as of optimizer_ns */
 	uint64_t forward_ns, forward_end_ns;   /* of an open forward its begin, 0 none, and the last mark's end */
 	uint64_t idle_ns, optimizer_ns;        /* the last phase's end; the optimizer's. 0 none in this step */
 	uint64_t n_ops;                        /* the process' at the step's begin */
@@ -56,9 +69,16 @@ void phases_reset(struct proc_own *p)
 		return;
 	p->phases->depth = 0;
 	p->phases->step.begin_ns = 0;
-	p->phases->forward_ns = p->phases->idle_ns = p->phases->optimizer_ns = 0;
+	p->phases->forward_ns = p->phases->idle_ns = p->phases->optimizer_ns = p->phases->operator_ns = 0;
 	p->phases->has_data = p->phases->has_forward = false;
 	p->phases->step.n_backward = p->phases->step.n_optimizer = 0;
+}
+
+void phases_begin(struct proc_own *p)
+{
+	phases_reset(p);
+	if (p->phases)
+		p->phases->has_ranges = p->phases->has_marks = false;
 }
 
 void phases_free(struct proc_own *p)
@@ -85,7 +105,9 @@ static void part_add(struct phases *f, enum step_phase phase, uint64_t begin_ns,
 	if (!s->begin_ns || end_ns <= begin_ns)
 		return;
 	s->phase_ns[phase] += end_ns - begin_ns;
-	if (s->n_parts < STEP_PARTS_MAX)
+	if (s->n_parts && s->parts[s->n_parts - 1].phase == phase && s->parts[s->n_parts - 1].end_ns == begin_ns)
+		s->parts[s->n_parts - 1].end_ns = end_ns;
+	else if (s->n_parts < STEP_PARTS_MAX)
 		s->parts[s->n_parts++] = (struct step_part){ phase, begin_ns, end_ns };
 }
 
@@ -97,7 +119,7 @@ static void step_begin(struct phases *f, const struct proc_own *p, uint64_t ns)
 	f->n_ops = p->p.n_ops;
 	memset(f->gc_in_ns, 0, sizeof(f->gc_in_ns));
 	f->has_data = f->has_forward = false;
-	f->optimizer_ns = 0;
+	f->optimizer_ns = f->operator_ns = 0;
 	f->idle_ns = ns;
 }
 
@@ -115,6 +137,8 @@ static void totals_add(struct phase_totals *t, const struct step_done *s)
 
 	if (!s->n_backward)
 		return;
+	t->by_changes += t->n_steps && t->by != s->by;
+	t->by = s->by;
 	t->n_steps++;
 	t->wall_ns += s->end_ns - s->begin_ns;
 	t->gpu_wait_ns += s->gpu_wait_ns;
@@ -139,6 +163,7 @@ static void step_end(struct model *m, struct proc_own *p, uint64_t ns, bool by_d
 		s->proc = &p->p;
 		s->end_ns = ns;
 		s->by_data_wait = by_data_wait;
+		s->by = f->has_ranges ? STEPS_BY_RANGES : STEPS_BY_OPERATORS;
 		s->n_ops = p->p.n_ops - f->n_ops;
 		gc_take_out(f);
 		totals_add(&p->p.phase_totals, s);
@@ -146,6 +171,13 @@ static void step_end(struct model *m, struct proc_own *p, uint64_t ns, bool by_d
 		m->state->has_step_done = true;
 	}
 	step_begin(f, p, ns);
+}
+
+bool step_shows(const struct step_done *s, int phase)
+{
+	if (phase == PHASE_DATA_WAIT)
+		return s->by == STEPS_BY_RANGES;
+	return phase != PHASE_GC || (s->proc->gc_visible && !(s->proc->shed >> PROBES_GC & 1));
 }
 
 const struct step_done *model_step_done(const struct model *m)
@@ -173,13 +205,56 @@ static void data_begin(struct model *m, struct proc_own *p, uint64_t ns)
 	f->has_data = true;
 }
 
-/* After the optimizer, and no batch was asked for: the step is over since. */
+static struct tail tail_now(const struct phases *f)
+{
+	return (struct tail){ .gpu_wait_ns = f->step.gpu_wait_ns,
+			      .wait_ns = f->step.wait_ns[PHASE_OTHER],
+			      .exposed_most_ns = f->step.exposed_most_ns,
+			      .storage_ns = f->step.storage_ns[PHASE_OTHER],
+			      .storage_longest_ns = f->step.storage_longest_ns,
+			      .storage_at = f->step.storage_at,
+			      .gc_ns = f->step.phase_ns[PHASE_GC],
+			      .gc_in_ns = f->gc_in_ns[PHASE_OTHER] };
+}
+
+static void tail_set(struct phases *f, const struct tail *t)
+{
+	f->step.gpu_wait_ns = t->gpu_wait_ns;
+	f->step.wait_ns[PHASE_OTHER] = t->wait_ns;
+	f->step.exposed_most_ns = t->exposed_most_ns;
+	f->step.storage_ns[PHASE_OTHER] = t->storage_ns;
+	f->step.storage_longest_ns = t->storage_longest_ns;
+	f->step.storage_at = t->storage_at;
+	f->step.phase_ns[PHASE_GC] = t->gc_ns;
+	f->gc_in_ns[PHASE_OTHER] = t->gc_in_ns;
+}
+
+static struct tail tail_between(const struct tail *then, const struct tail *now)
+{
+	bool is_longer = now->storage_longest_ns > then->storage_longest_ns;
+
+	return (struct tail){ .gpu_wait_ns = now->gpu_wait_ns - then->gpu_wait_ns,
+			      .wait_ns = now->wait_ns - then->wait_ns,
+			      .exposed_most_ns = now->exposed_most_ns - then->exposed_most_ns,
+			      .storage_ns = now->storage_ns - then->storage_ns,
+			      .storage_longest_ns = is_longer ? now->storage_longest_ns : 0,
+			      .storage_at = is_longer ? now->storage_at : 0,
+			      .gc_ns = now->gc_ns - then->gc_ns,
+			      .gc_in_ns = now->gc_in_ns - then->gc_in_ns };
+}
+
+/* After the optimizer, and no batch was asked for: the step is over since, and what came behind is the next one's. */
 static void work_begin(struct model *m, struct proc_own *p)
 {
 	struct phases *f = p->phases;
+	struct tail now = tail_now(f), behind;
 
-	if (f->optimizer_ns && !f->has_data)
-		step_end(m, p, f->optimizer_ns, false);
+	if (!f->optimizer_ns || f->has_data)
+		return;
+	behind = tail_between(&f->at_optimizer, &now);
+	tail_set(f, &f->at_optimizer);
+	step_end(m, p, f->optimizer_ns, false);
+	tail_set(f, &behind);
 }
 
 static void forward_begin(struct model *m, struct proc_own *p, uint64_t ns)
@@ -202,6 +277,7 @@ static void backward_begin(struct model *m, struct proc_own *p, uint64_t ns)
 		f->step.forward_by_gap = true;
 	}
 	forward_end(f, ns);
+	f->operator_ns = 0;
 	f->step.n_backward++;
 }
 
@@ -249,6 +325,18 @@ static void level_begin(struct model *m, struct proc_own *p, const struct level 
 	f->levels[f->depth++] = *l;
 }
 
+/* Between two of its operators an optimizer is at work, too. */
+static uint64_t optimizer_from(const struct phases *f, uint64_t begin_ns)
+{
+	return f->operator_ns ? f->operator_ns : begin_ns;
+}
+
+static void optimizer_end(struct phases *f, uint64_t ns)
+{
+	f->optimizer_ns = ns;
+	f->at_optimizer = tail_now(f);
+}
+
 static void level_end(struct phases *f, uint64_t ns)
 {
 	const struct level *l = &f->levels[--f->depth];
@@ -258,20 +346,25 @@ static void level_end(struct phases *f, uint64_t ns)
 	if (l->phase == PHASE_FORWARD)
 		f->forward_end_ns = ns;
 	else
-		part_add(f, l->phase, l->begin_ns, ns);
+		part_add(f, l->phase, l->kind == LEVEL_OPERATOR ? optimizer_from(f, l->begin_ns) : l->begin_ns, ns);
 	if (l->phase != PHASE_OPTIMIZER)
 		return;
-	f->step.n_optimizer += l->steps;
+	if (l->kind == LEVEL_OPERATOR) {
+		f->step.n_optimizer = 1;
+		f->operator_ns = ns;
+	} else {
+		f->step.n_optimizer += l->steps;
+	}
 	if (l->steps || f->optimizer_ns)
-		f->optimizer_ns = ns;
+		optimizer_end(f, ns);
 }
 
 /* Ends what has to end for a mark of this kind to end: what lies inside lost its own. */
-static void innermost_end(struct phases *f, bool range, uint64_t ns)
+static void innermost_end(struct phases *f, enum level_kind kind, uint64_t ns)
 {
 	int at = f->depth - 1;
 
-	while (at >= 0 && f->levels[at].range != range)
+	while (at >= 0 && f->levels[at].kind != kind)
 		at--;
 	while (at >= 0 && f->depth > at)
 		level_end(f, ns);
@@ -279,7 +372,7 @@ static void innermost_end(struct phases *f, bool range, uint64_t ns)
 
 static struct level range_level(const struct event *e)
 {
-	struct level l = { .phase = NO_PHASE, .begin_ns = e->ts_ns, .range = true };
+	struct level l = { .phase = NO_PHASE, .begin_ns = e->ts_ns, .kind = LEVEL_RANGE };
 
 	for (size_t i = 0; i < N_NAMES; i++)
 		if (!strncmp(e->torch.name, names[i].begins, strlen(names[i].begins))) {
@@ -289,19 +382,56 @@ static struct level range_level(const struct event *e)
 	return l;
 }
 
+/* The first range of a process: they are seen from now on. A step that had begun without them is half of each. */
+static void ranges_note(struct proc_own *p)
+{
+	if (p->phases->has_ranges)
+		return;
+	if (p->phases->step.n_optimizer || p->p.phase_totals.n_steps)
+		phases_begin(p);
+	p->phases->has_ranges = true;
+}
+
+/* Only where no range shows the optimizer, and between a backward and what follows it: others than optimizers run such
+ * operators, too. */
+static bool of_optimizer(const struct phases *f)
+{
+	return !f->has_ranges && f->step.n_backward && !f->forward_ns && is_outermost(f);
+}
+
+static void operator_begin(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct phases *f = p->phases;
+	struct level l = { NO_PHASE, e->ts_ns, LEVEL_OPERATOR, .steps = true };
+
+	if (of_optimizer(f))
+		l.phase = PHASE_OPTIMIZER;
+	level_begin(m, p, &l);
+	if (e->torch.flags & TORCH_NO_END)
+		innermost_end(f, LEVEL_OPERATOR, e->ts_ns);
+}
+
 static void mark_apply(struct model *m, struct proc_own *p, const struct event *e)
 {
-	struct level backward = { PHASE_BACKWARD, e->ts_ns, .no_end = e->torch.flags & TORCH_NO_END }, range;
+	struct level backward = { PHASE_BACKWARD, e->ts_ns, LEVEL_BACKWARD, .no_end = e->torch.flags & TORCH_NO_END };
 	struct phases *f = p->phases;
+	struct level range;
 
 	switch ((enum torch_what)e->torch.what) {
 	case TORCH_RANGE_BEGIN:
 		range = range_level(e);
+		ranges_note(p);
 		level_begin(m, p, &range);
 		break;
-	case TORCH_RANGE_END: innermost_end(f, true, e->ts_ns); break;
+	case TORCH_RANGE_END: innermost_end(f, LEVEL_RANGE, e->ts_ns); break;
 	case TORCH_BACKWARD_BEGIN: level_begin(m, p, &backward); break;
-	case TORCH_BACKWARD_END: innermost_end(f, false, e->ts_ns); break;
+	case TORCH_BACKWARD_END: innermost_end(f, LEVEL_BACKWARD, e->ts_ns); break;
+	case TORCH_OPERATOR_BEGIN: operator_begin(m, p, e); break;
+	case TORCH_OPERATOR_END: innermost_end(f, LEVEL_OPERATOR, e->ts_ns); break;
+	case TORCH_OPERATOR:
+		if (of_optimizer(f))
+			f->operator_ns = optimizer_from(f, e->ts_ns);
+		break;
 	case TORCH_DDP_FORWARD:
 		if (is_outermost(f))
 			forward_begin(m, p, e->ts_ns);
@@ -358,6 +488,12 @@ int phases_apply(struct model *m, const struct event *e)
 	return 0;
 }
 
+/* Of a step, or of what comes behind an optimizer, which may be the next one's. */
+static bool is_counted(const struct phases *f, const struct event *e)
+{
+	return (f->step.begin_ns || f->optimizer_ns) && e->ts_ns > f->step.begin_ns;
+}
+
 /* Of whatever thread: the others that run Python wait meanwhile. */
 int phases_gc(struct model *m, const struct event *e)
 {
@@ -367,15 +503,31 @@ int phases_gc(struct model *m, const struct event *e)
 
 	if (!f)
 		return -ENOMEM;
-	if (p->p.is_child || p->p.shed >> PROBES_RANGES & 1)
+	if (p->p.is_child || p->p.shed >> PROBES_GC & 1)
 		return 0;
 	f->gc_runs = !e->python_gc.n;
-	if (f->gc_runs || !f->step.begin_ns || e->ts_ns <= f->step.begin_ns)
+	if (f->gc_runs || !is_counted(f, e))
 		return 0;
 	busy_ns = smaller(e->python_gc.busy_ns, e->ts_ns - f->step.begin_ns);
 	f->gc_in_ns[phase_now(f)] += busy_ns;
 	f->step.phase_ns[PHASE_GC] += busy_ns;
 	return 0;
+}
+
+/* A sharded model gathers a layer's parameters right before it runs: with the first one the forward begins. The
+ * backward's are called by the engine's own thread, or in it. */
+void phases_called(struct model *m, struct proc_own *p, const struct op *op)
+{
+	struct phases *f = p->phases;
+
+	if (!f || f->has_ranges || f->has_marks || f->forward_ns || f->tid != op->tid || op->kind != OP_ALLGATHER ||
+	    !is_outermost(f))
+		return;
+	work_begin(m, p);
+	if (!f->step.begin_ns)
+		return;
+	f->forward_ns = op->call_ns;
+	f->step.forward_by_gather = true;
 }
 
 int proc_phase(const struct proc *p)
@@ -405,7 +557,7 @@ void phases_waited(struct proc_own *p, const struct event *e)
 	struct phases *f = p->phases;
 	uint64_t begin_ns, from_ns;
 
-	if (!f || f->tid != e->tid || !f->step.begin_ns || e->ts_ns <= e->sync.begin_ns)
+	if (!f || f->tid != e->tid || !is_counted(f, e) || e->ts_ns <= e->sync.begin_ns)
 		return;
 	begin_ns = larger(e->sync.begin_ns, f->step.begin_ns);
 	f->step.gpu_wait_ns += e->ts_ns - begin_ns;
@@ -422,7 +574,7 @@ int phases_stored(struct model *m, const struct event *e)
 	struct phases *f = p ? p->phases : NULL;
 	uint64_t ns;
 
-	if (!f || !e->off.storage_at || f->tid != e->tid || !f->step.begin_ns || e->ts_ns <= f->step.begin_ns)
+	if (!f || !e->off.storage_at || f->tid != e->tid || !is_counted(f, e))
 		return 0;
 	ns = e->ts_ns - larger(e->off.begin_ns, f->step.begin_ns);
 	f->step.storage_ns[phase_now(f)] += ns;

@@ -18,11 +18,17 @@ enum step_phase { PHASE_DATA_WAIT, PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZE
 #define PHASE_OTHER STEP_PHASES /* what of a step is in none of them */
 #define PHASES_AND_OTHER (STEP_PHASES + 1)
 
+/* By what a step's borders and its optimizer are known: PyTorch's ranges, or, where these are not seen, the operators
+ * that its optimizers run. Phases of the one are not as long as those of the other. */
+enum steps_by { STEPS_BY_RANGES, STEPS_BY_OPERATORS };
+
 #define STEP_PARTS_MAX 64 /* of one step that are kept one by one; their time counts in any case */
 
 /* Of all training steps of a process that are over, since it is traced; batches of an evaluation do not count. */
 struct phase_totals {
 	uint64_t n_steps, wall_ns;
+	enum steps_by by;                   /* of the newest one */
+	uint32_t by_changes;                /* how often that became another: totals before and after do not compare */
 	uint64_t host_ns[PHASES_AND_OTHER]; /* without the training thread's waits for its GPU in them */
 	uint64_t gpu_wait_ns, exposed_most_ns;
 	uint64_t storage_ns[PHASES_AND_OTHER]; /* of host_ns: blocked in calls on files, for 1 ms and more at a time */
@@ -39,6 +45,10 @@ struct step_part {
  * optimizer ran (or after an evaluation's forward); where no DataLoader shows, where the optimizer's last range ended.
  * Forward lasts from its first mark to the backward, so that it holds the loss; without a mark it begins where what
  * came before ended (forward_by_gap). What is in no phase is other.
+ *
+ * Without ranges (STEPS_BY_OPERATORS) a wait for data is not seen and is other, or the forward's where that has no mark
+ * either. The optimizer lasts from the first of its operators to the end of the last, and ends the step; a forward
+ * begins with DDP's mark, or where the training thread gathers sharded parameters (forward_by_gather).
  */
 struct step_done {
 	const struct proc *proc;
@@ -46,8 +56,10 @@ struct step_done {
 	uint64_t number; /* from 1, of this process as traced */
 	uint64_t begin_ns, end_ns;
 	uint64_t phase_ns[STEP_PHASES];
-	bool by_data_wait;                  /* its end, and so the next one's begin; else by the optimizer's end */
+	bool by_data_wait; /* its end, and so the next one's begin; else by the optimizer's end */
+	enum steps_by by;
 	bool forward_by_gap;                /* some forward had no mark */
+	bool forward_by_gather;             /* some forward began with an all-gather of the training thread */
 	bool end_by_next;                   /* a backward's end was not seen: it lasted until the next mark at most */
 	uint32_t n_backward, n_optimizer;   /* micro-batches; 0 backwards: an evaluation's batch */
 	uint64_t n_ops;                     /* NCCL operations called in it, by any thread */
@@ -95,6 +107,9 @@ static inline const char *step_phase_name(int phase)
 	default: return "?";
 	}
 }
+
+/* Does anything show this phase of it? */
+bool step_shows(const struct step_done *s, int phase);
 
 /* The phase that the process is in now, enum step_phase or PHASE_OTHER; -1: not known, or its steps have none. */
 int proc_phase(const struct proc *p);

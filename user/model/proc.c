@@ -221,12 +221,13 @@ static int budget_note(struct model *m, const struct event *e)
 	changed = p->p.shed ^ e->budget.shed;
 	gone = changed & e->budget.shed;
 	p->p.shed = e->budget.shed;
+	p->p.probes_changed_ns = e->ts_ns;
 	if (gone >> PROBES_NEEDED & 1)
 		proc_unprobe(m, p);
 	if (gone >> PROBES_EVENTS & 1)
 		cuda_events_forget(p);
 	if (changed & (1u << PROBES_CALLS | 1u << PROBES_RANGES))
-		phases_reset(p);
+		phases_begin(p);
 	if (gone >> PROBES_RANGES & 1)
 		process_groups_forget(p);
 	if (changed >> PROBES_CALLS & 1)

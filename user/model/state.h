@@ -382,7 +382,9 @@ int process_group_apply(struct model *m, const struct event *e); /* TORCH_GROUP 
 void process_group_call(struct task_own *t, struct op *op);      /* the thread calls NCCL for @op, which is new */
 void process_groups_forget(struct proc_own *p);                  /* what its threads said was missed, or is of before */
 void phases_waited(struct proc_own *p, const struct event *e);   /* SYNC_END, after its streams know */
-void phases_reset(struct proc_own *p);                           /* marks were missed: the present step is not known */
+void phases_called(struct model *m, struct proc_own *p, const struct op *op); /* its thread calls @op, which is new */
+void phases_reset(struct proc_own *p); /* marks were missed: the present step is not known */
+void phases_begin(struct proc_own *p); /* other marks are seen from now on */
 void phases_free(struct proc_own *p);
 
 /* steps.c */

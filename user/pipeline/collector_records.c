@@ -114,7 +114,7 @@ _Static_assert((int)RECORD_PROBES_CALLS == PROBES_CALLS && (int)RECORD_PROBES_PO
 		       (int)RECORD_PROBE_GROUPS == PROBE_GROUPS && (int)RECORD_BUDGET_SHED == BUDGET_SHED &&
 		       (int)RECORD_BUDGET_BACK == BUDGET_BACK && (int)RECORD_BUDGET_KEPT == BUDGET_KEPT &&
 		       (int)RECORD_BUDGET_WATCH == BUDGET_WATCH && (int)RECORD_PROBES_EVENTS == PROBES_EVENTS &&
-		       (int)RECORD_PROBES_RANGES == PROBES_RANGES,
+		       (int)RECORD_PROBES_RANGES == PROBES_RANGES && (int)RECORD_PROBES_GC == PROBES_GC,
 	       "probe_group.h numbers as schemas/probing.h");
 
 static int decode_tier(const struct wire_hdr *rec, struct intern *strings, struct event *e)
@@ -146,9 +146,8 @@ static int decode_budget(const struct wire_hdr *rec, struct intern *strings, str
 	e->budget.of_node = f->flags & RECORD_BUDGET_OF_NODE;
 	e->budget.assumed = f->flags & RECORD_BUDGET_ASSUMED;
 	e->budget.of_other = f->flags & RECORD_BUDGET_SHARED;
-	return f->what <= RECORD_BUDGET_WATCH && f->group < RECORD_PROBE_GROUPS && f->shed < 1 << RECORD_PROBE_GROUPS
-		       ? 1
-		       : -EINVAL;
+	_Static_assert(RECORD_PROBE_GROUPS == 8 * sizeof(f->shed), "each bit of it is a group");
+	return f->what <= RECORD_BUDGET_WATCH && f->group < RECORD_PROBE_GROUPS ? 1 : -EINVAL;
 }
 
 static int decode_known_phase(const struct wire_hdr *rec, struct intern *strings, struct event *e)

@@ -79,8 +79,8 @@ static void within_budget(void **state)
 /* All dear: they go in one sample, those with the least evidence first, and at last all. */
 static void order_of_shedding(void **state)
 {
-	static const enum probe_group order[] = { PROBES_RANGES, PROBES_BURST,  PROBES_POSTS, PROBES_POLLS,
-						  PROBES_CALLS,  PROBES_EVENTS, PROBES_NEEDED };
+	static const enum probe_group order[] = { PROBES_RANGES, PROBES_BURST, PROBES_GC,     PROBES_POSTS,
+						  PROBES_POLLS,  PROBES_CALLS, PROBES_EVENTS, PROBES_NEEDED };
 	struct budget_order o[32];
 	uint32_t without = 0;
 	int quarters = 0, n;
@@ -91,19 +91,19 @@ static void order_of_shedding(void **state)
 	while (!(n = quarter(o, 32)))
 		quarters++;
 	assert_in_range(quarters, 3, 4);
-	assert_int_equal(n, 7);
+	assert_int_equal(n, 8);
 	for (int i = 0; i < n; i++) {
 		without |= 1u << order[i];
-		assert_int_equal(o[i].what, i < 6 ? BUDGET_SHED : BUDGET_WATCH);
+		assert_int_equal(o[i].what, i < 7 ? BUDGET_SHED : BUDGET_WATCH);
 		assert_int_equal(o[i].tgid, 100);
 		assert_int_equal(o[i].group, order[i]);
 		assert_int_equal(o[i].shed, without);
 		assert_int_equal(o[i].budget_ppm, 10000);
-		assert_in_range(o[i].hits_per_s, 20000 * (7 - i) - 10, 20000 * (7 - i) + 10);
+		assert_in_range(o[i].hits_per_s, 20000 * (8 - i) - 10, 20000 * (8 - i) + 10);
 		assert_false(o[i].of_node);
 	}
 	assert_int_equal(quarter(o, 32), 0);
-	assert_int_equal(budget_sums(j.g)->n_shed, 7);
+	assert_int_equal(budget_sums(j.g)->n_shed, 8);
 }
 
 /* As many as it takes: what is dear goes, what remains is within the budget and stays. */
@@ -230,8 +230,8 @@ static void comes_back_a_few_times(void **state)
 /* After all went: what is needed first, then those that were not to blame, then what was. */
 static void comes_back_from_watch(void **state)
 {
-	static const enum probe_group order[] = { PROBES_NEEDED, PROBES_CALLS, PROBES_EVENTS, PROBES_RANGES,
-						  PROBES_BURST };
+	static const enum probe_group order[] = { PROBES_NEEDED, PROBES_CALLS,  PROBES_EVENTS,
+						  PROBES_GC,     PROBES_RANGES, PROBES_BURST };
 	struct budget_order o[32];
 	double took;
 
@@ -242,7 +242,7 @@ static void comes_back_from_watch(void **state)
 		;
 	assert_int_equal(o[1].what, BUDGET_WATCH);
 	j.rate[0][PROBES_NEEDED] = j.rate[0][PROBES_POLLS] = 100;
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 6; i++) {
 		took = seconds(100, &o[0]);
 		assert_true(i ? took <= 1 : took >= 60);
 		assert_int_equal(o[0].what, BUDGET_BACK);
@@ -301,15 +301,15 @@ static void posts_never_come_back(void **state)
 /* A process that ran before: group by group, a quarter of a second each while there is room. */
 static void admitted_in_order(void **state)
 {
-	static const enum probe_group order[] = { PROBES_CALLS, PROBES_EVENTS, PROBES_POLLS, PROBES_RANGES,
-						  PROBES_BURST };
+	static const enum probe_group order[] = { PROBES_CALLS, PROBES_EVENTS, PROBES_POLLS,
+						  PROBES_GC,    PROBES_RANGES, PROBES_BURST };
 	struct budget_order o;
 
 	(void)state;
 	j.attached[0] = ALL & ~BUDGET_HELD;
 	for (int i = 0; i < PROBE_GROUPS; i++)
 		j.rate[0][i] = 100;
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 6; i++) {
 		assert_true(seconds(10, &o) <= 0.5);
 		assert_int_equal(o.what, BUDGET_BACK);
 		assert_true(o.quiet);
@@ -351,6 +351,7 @@ static void trial_fails(void **state)
 	assert_int_equal(o.shed, 1u << PROBES_EVENTS);
 	assert_true(seconds(10, &o) <= 1 && o.group == PROBES_POLLS && o.what == BUDGET_BACK);
 	assert_int_equal(o.shed, 1u << PROBES_EVENTS);
+	assert_true(seconds(10, &o) <= 1 && o.group == PROBES_GC);
 	assert_true(seconds(10, &o) <= 1 && o.group == PROBES_RANGES);
 	assert_true(seconds(10, &o) <= 1 && o.group == PROBES_BURST);
 	assert_true(j.worst_above_ns <= 500 * MS);

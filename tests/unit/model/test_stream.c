@@ -397,9 +397,9 @@ static void decode_of_a_budget(void **state)
 	f.what = RECORD_BUDGET_WATCH + 1;
 	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
 	f.what = RECORD_BUDGET_BACK;
-	f.shed = 1 << RECORD_PROBE_GROUPS;
-	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
-	f.shed = 0;
+	f.shed = 0xff;
+	assert_int_equal(decode_record(&f.hdr, strings, out), 1);
+	assert_int_equal(out[0].budget.shed, (1 << RECORD_PROBE_GROUPS) - 1);
 	f.hdr.size -= 8;
 	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
 	intern_free(strings);

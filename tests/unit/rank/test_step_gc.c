@@ -55,7 +55,7 @@ static void collections(void **state)
 static void collections_that_do_not_count(void **state)
 {
 	struct event shed = { .kind = EV_BUDGET,
-			      .budget = { .what = BUDGET_SHED, .group = PROBES_RANGES, .shed = 1u << PROBES_RANGES } };
+			      .budget = { .what = BUDGET_SHED, .group = PROBES_GC, .shed = 1u << PROBES_GC } };
 
 	(void)state;
 	step();

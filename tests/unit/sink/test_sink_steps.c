@@ -52,7 +52,8 @@ static void lines(void **state)
 			       .storage_ns = { [PHASE_DATA_WAIT] = 2, [PHASE_OTHER] = 5 } };
 
 	(void)state;
-	line_is(&s, "{\"rank\":3,\"pid\":7,\"step\":5,\"ends_by\":\"data_wait\",\"begin_ns\":1000,\"end_ns\":1100,"
+	line_is(&s, "{\"rank\":3,\"pid\":7,\"step\":5,\"ends_by\":\"data_wait\",\"phases_by\":\"ranges\","
+		    "\"begin_ns\":1000,\"end_ns\":1100,"
 		    "\"data_wait_ns\":10,\"forward_ns\":20,\"backward_ns\":30,\"optimizer_ns\":15,\"gc_ns\":null,"
 		    "\"other_ns\":25,"
 		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"mark\",\"backward_end\":\"return\","
@@ -63,11 +64,25 @@ static void lines(void **state)
 	s.phase_ns[PHASE_BACKWARD] = 1000; /* more than there is */
 	s.phase_ns[PHASE_GC] = 6;
 	p.gc_visible = true;
-	line_is(&s, "{\"rank\":null,\"pid\":7,\"step\":5,\"ends_by\":\"optimizer\",\"begin_ns\":1000,\"end_ns\":1100,"
+	line_is(&s, "{\"rank\":null,\"pid\":7,\"step\":5,\"ends_by\":\"optimizer\",\"phases_by\":\"ranges\","
+		    "\"begin_ns\":1000,\"end_ns\":1100,"
 		    "\"data_wait_ns\":10,\"forward_ns\":20,\"backward_ns\":1000,\"optimizer_ns\":15,\"gc_ns\":6,"
 		    "\"other_ns\":0,"
 		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"gap\",\"backward_end\":\"next_mark\","
 		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4,\"storage_ns\":7}\n");
+	s.by = STEPS_BY_OPERATORS; /* ranges of PyTorch are gone, and collections of Python */
+	s.forward_by_gap = false;
+	s.forward_by_gather = true;
+	p.shed = 1u << PROBES_RANGES | 1u << PROBES_GC;
+	line_is(&s, "{\"rank\":null,\"pid\":7,\"step\":5,\"ends_by\":\"optimizer\",\"phases_by\":\"operators\","
+		    "\"begin_ns\":1000,\"end_ns\":1100,"
+		    "\"data_wait_ns\":null,\"forward_ns\":20,\"backward_ns\":1000,\"optimizer_ns\":15,\"gc_ns\":null,"
+		    "\"other_ns\":0,"
+		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"gather\",\"backward_end\":\"next_mark\","
+		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4,\"storage_ns\":7}\n");
+	s.by = STEPS_BY_RANGES;
+	s.forward_by_gap = true;
+	p.shed = 0;
 	s.storage_ns[PHASE_DATA_WAIT] = UINT64_MAX - 1;
 	s.storage_ns[PHASE_OTHER] = 0;
 	s.number = s.begin_ns = s.n_ops = s.gpu_wait_ns = s.exposed_most_ns = UINT64_MAX - 1;
@@ -75,14 +90,16 @@ static void lines(void **state)
 	s.n_backward = s.n_optimizer = UINT32_MAX;
 	for (int i = 0; i < STEP_PHASES; i++)
 		s.phase_ns[i] = UINT64_MAX;
-	line_is(&s, "{\"rank\":null,\"pid\":7,\"step\":18446744073709551614,\"ends_by\":\"optimizer\",\"begin_ns\":"
-		    "18446744073709551614,\"end_ns\":18446744073709551615,\"data_wait_ns\":18446744073709551615,"
-		    "\"forward_ns\":18446744073709551615,\"backward_ns\":18446744073709551615,\"optimizer_ns\":"
-		    "18446744073709551615,\"gc_ns\":18446744073709551615,\"other_ns\":0,\"backwards\":4294967295,"
-		    "\"optimizer_steps\":4294967295,"
-		    "\"forward_by\":\"gap\",\"backward_end\":\"next_mark\",\"operations\":18446744073709551614,"
-		    "\"gpu_wait_ns\":18446744073709551614,\"exposed_most_ns\":18446744073709551614,"
-		    "\"storage_ns\":18446744073709551614}\n");
+	line_is(&s,
+		"{\"rank\":null,\"pid\":7,\"step\":18446744073709551614,\"ends_by\":\"optimizer\",\"phases_by\":\"ranges\","
+		"\"begin_ns\":"
+		"18446744073709551614,\"end_ns\":18446744073709551615,\"data_wait_ns\":18446744073709551615,"
+		"\"forward_ns\":18446744073709551615,\"backward_ns\":18446744073709551615,\"optimizer_ns\":"
+		"18446744073709551615,\"gc_ns\":18446744073709551615,\"other_ns\":0,\"backwards\":4294967295,"
+		"\"optimizer_steps\":4294967295,"
+		"\"forward_by\":\"gap\",\"backward_end\":\"next_mark\",\"operations\":18446744073709551614,"
+		"\"gpu_wait_ns\":18446744073709551614,\"exposed_most_ns\":18446744073709551614,"
+		"\"storage_ns\":18446744073709551614}\n");
 }
 
 int main(void)

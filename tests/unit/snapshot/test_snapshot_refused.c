@@ -272,7 +272,7 @@ static void test_as_large_as_it_may_be(void **state)
 		{ { SNAPSHOT_PROC, FIELD(snapshot_proc, quota_bits), bits_of(-1) }, 0 },
 		{ { SNAPSHOT_PROC, FIELD(snapshot_proc, quota_bits), bits_of(1e18) }, 0 },
 		{ { SNAPSHOT_PROC, FIELD(snapshot_proc, quota_bits), bits_of(9e17) }, bits_of(9e17) },
-		{ { SNAPSHOT_PROC, FIELD(snapshot_proc, shed), 0xff }, (1u << PROBE_GROUPS) - 1 },
+		{ { SNAPSHOT_PROC, FIELD(snapshot_proc, shed), 0xfff }, (1u << PROBE_GROUPS) - 1 },
 		{ { SNAPSHOT_PROC, FIELD(snapshot_proc, steps.period_ops), MODEL_OPS_KEPT + 1 }, 0 },
 		{ { SNAPSHOT_PROC, FIELD(snapshot_proc, steps.base), 0 }, 0 },
 		{ { SNAPSHOT_PROC, FIELD(snapshot_proc, steps.base), 4 }, 0 }, /* more than the period */

@@ -27,6 +27,7 @@ struct ms { /* of a step, of one rank */
 
 static const struct ms usual = { 2, 3, 5, 1, 1, 28, 2, 0 }; /* 40 ms */
 static struct ms ranks[HAND_RANKS];
+static enum steps_by by[HAND_RANKS];
 static struct phase_windows windows;
 static struct finding_list found;
 static uint64_t n_windows;
@@ -39,6 +40,7 @@ static int begin(void **state)
 	for (int r = 0; r < HAND_RANKS; r++) {
 		known[r]->has_phases = true;
 		ranks[r] = usual;
+		by[r] = STEPS_BY_RANGES;
 	}
 	return 0;
 }
@@ -64,6 +66,8 @@ static void step(int r)
 		t->host_ns[i] += host[i] * MS;
 		wall += host[i];
 	}
+	t->by_changes += t->n_steps && t->by != by[r];
+	t->by = by[r];
 	t->n_steps++;
 	t->wall_ns += wall * MS;
 	t->gpu_wait_ns += ranks[r].gpu * MS;
@@ -237,6 +241,52 @@ static void without_a_past(void **state)
 	assert_int_equal(phase_windows_judge(&windows, &m, hand_job, RECENT, &found).reason.phase, -1);
 }
 
+/* Ranges of PyTorch are no longer probed, for their cost: a wait for data is the forward's from now on. */
+static void ranges_went(int r)
+{
+	by[r] = STEPS_BY_OPERATORS;
+	ranks[r].forward += 20;
+	ranks[r].data -= 2;
+}
+
+/* All ranks lose theirs while their steps become longer: phases of before say nothing of these. */
+static void ranges_went_everywhere(void **state)
+{
+	struct phase_verdict v;
+
+	(void)state;
+	pass(BASE);
+	for (int r = 0; r < HAND_RANKS; r++)
+		ranges_went(r);
+	pass(RECENT);
+	phase_windows_compare(&windows, &m, hand_job, RECENT, BASE);
+	assert_int_equal(phase_windows_judge(&windows, &m, hand_job, RECENT, &found).reason.phase, -1);
+	pass(BASE - RECENT); /* the first of these windows still hold steps of before */
+	for (int r = 0; r < HAND_RANKS; r++)
+		ranks[r].backward += 20;
+	pass(RECENT);
+	phase_windows_compare(&windows, &m, hand_job, RECENT, BASE);
+	v = phase_windows_judge(&windows, &m, hand_job, RECENT, &found);
+	assert_int_equal(v.reason.phase, PHASE_BACKWARD);
+	assert_float_equal(v.reason.usual_s, 0.005, 1e-9);
+}
+
+static void ranges_went_of_one_rank(void **state)
+{
+	struct phase_verdict v;
+
+	(void)state;
+	pass(BASE);
+	ranges_went(2);
+	ranks[3].backward += 20;
+	all_wait_more(20, 3);
+	pass(RECENT);
+	phase_windows_compare(&windows, &m, hand_job, RECENT, BASE);
+	v = phase_windows_judge(&windows, &m, hand_job, RECENT, &found);
+	assert_int_equal(v.reason.phase, PHASE_BACKWARD);
+	assert_string_equal(v.ranks, "3");
+}
+
 static void data_workers(struct proc *workers, struct task *tasks, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -300,6 +350,13 @@ static void a_straggler(void **state)
 	own.phases.host_s[PHASE_GC] = 0;
 	assert_int_equal(host_cause(&own, peers, 3, 0.7).cause, CAUSE_NONE);
 	assert_int_equal(host_cause(&own, peers, 0, 0.2).cause, CAUSE_NONE);
+	own.phases.by = STEPS_BY_OPERATORS; /* its forward holds its wait for data, too */
+	own.phases.host_s[PHASE_FORWARD] = 0.05;
+	assert_int_equal(host_cause(&own, peers, 3, 0.06).cause, CAUSE_NONE);
+	peers[1].phases.by = STEPS_BY_OPERATORS; /* that one is no other */
+	assert_int_equal(host_cause(&own, peers, 3, 0.06).cause, CAUSE_HOST_PHASE);
+	own.phases.by = STEPS_BY_RANGES;
+	own.phases.host_s[PHASE_FORWARD] = 0;
 	own.cost[COST_RUNQ] = 0.3; /* what the host does to it says more; the phase stays */
 	for (int i = 0; i < 3; i++)
 		peers[i].cost[COST_RUNQ] = 0;
@@ -311,9 +368,19 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(nothing_changed), TEST(one_rank),    TEST(most_of_the_wait),   TEST(everybody),
-		TEST(in_turns),        TEST(the_gpus),    TEST(no_word_on_gpus),    TEST(without_a_past),
-		TEST(which_worker),    TEST(a_straggler), TEST(garbage_collection),
+		TEST(nothing_changed),
+		TEST(one_rank),
+		TEST(most_of_the_wait),
+		TEST(everybody),
+		TEST(in_turns),
+		TEST(the_gpus),
+		TEST(no_word_on_gpus),
+		TEST(without_a_past),
+		TEST(which_worker),
+		TEST(a_straggler),
+		TEST(garbage_collection),
+		TEST(ranges_went_everywhere),
+		TEST(ranges_went_of_one_rank),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

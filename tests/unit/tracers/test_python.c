@@ -56,7 +56,7 @@ static void of_many(void **state)
 	(void)state;
 	assert_true(t->of_many);
 	for (size_t i = 0; i < t->n_probes; i++) {
-		assert_int_equal(probe_group(t, i), PROBES_RANGES);
+		assert_int_equal(probe_group(t, i), PROBES_GC);
 		assert_int_equal(t->probes[i].at_return, i == PYTHON_ROW_RETURN);
 	}
 }

@@ -103,6 +103,8 @@
 	_(sim_torch_enter) \
 	_(sim_torch_leave) \
 	_(sim_torch_backward) \
+	_(sim_torch_optimizer_begin) \
+	_(sim_torch_optimizer_update) \
 	_(sim_torch_ddp_forward) \
 	_(sim_torch_ddp_backward)
 #define TORCH_CUDA_CALLS(_) _(sim_torch_group)

@@ -30,6 +30,7 @@ enum option_key {
 	OPT_NO_DATALOADER,
 	OPT_WORKERS,
 	OPT_TORCH,
+	OPT_SCRIPT_RANGES,
 	OPT_STEP_LOG,
 	OPT_SCRATCH,
 	OPT_SYNC,
@@ -38,6 +39,7 @@ enum option_key {
 	OPT_EXPANDABLE_SEGMENTS,
 	OPT_CUDA_EVENTS,
 	OPT_ZERO,
+	OPT_SHARDED,
 	OPT_EXTRA_OPS,
 	OPT_JOB_ID,
 	OPT_PORT,
@@ -67,6 +69,10 @@ static const struct argp_option option_list[] = {
 	{ "layers", OPT_LAYERS, "N", 0, "Layers a pipeline stage (default 4)", 0 },
 	{ "microbatches", OPT_MICROBATCHES, "N", 0, "Micro-batches a step (default 1, with pp > 1: 2 x pp)", 0 },
 	{ "zero", OPT_ZERO, 0, 0, "ReduceScatter and AllGather instead of AllReduce for the gradients", 0 },
+	{ "sharded", OPT_SHARDED, 0, 0,
+	  "As FSDP: each layer's parameters are gathered before it runs, forward and backward, and its gradients "
+	  "reduce-scattered behind its backward",
+	  0 },
 	{ "extra-ops", OPT_EXTRA_OPS, 0, 0, "Every few steps some of each other operation, and nested groups", 0 },
 	{ "sync", OPT_SYNC, "MODE", 0,
 	  "nan-check: the host waits for the gradients before they are communicated; step: it runs ahead to the "
@@ -128,6 +134,8 @@ static const struct argp_option option_list[] = {
 	{ "workers", OPT_WORKERS, "N", 0, "Child processes that feed each rank in turns (default 1)", 0 },
 	{ "torch", OPT_TORCH, 0, 0,
 	  "Map a stand-in for libtorch_cpu.so and call what PyTorch calls around the phases of a step", 0 },
+	{ "script-ranges", OPT_SCRIPT_RANGES, "N", 0,
+	  "So many ranges of the script's own in each step; implies --torch (default 0)", 0 },
 	{ "step-log", OPT_STEP_LOG, "FILE", 0,
 	  "Write one JSON line per rank and step: how long it was in each phase; implies --torch", 0 },
 	{ "scratch", OPT_SCRATCH, "DIR", 0,
@@ -291,6 +299,7 @@ static error_t parse_flag_option(struct options *options, int key)
 {
 	switch (key) {
 	case OPT_ZERO: options->zero = true; return 0;
+	case OPT_SHARDED: options->sharded = true; return 0;
 	case OPT_TIMING: options->timing = true; return 0;
 	case OPT_EXPANDABLE_SEGMENTS: options->expandable_segments = true; return 0;
 	case OPT_EXTRA_OPS: options->extra_ops = true; return 0;
@@ -319,6 +328,10 @@ static error_t parse_number_option(struct options *options, int key, char *arg)
 	case OPT_LIFE_SCALE: options->life_scale = number_parse("life-scale", arg, 0.001, 100); return 0;
 	case OPT_LINGER_SEC: options->linger_s = number_parse("linger-sec", arg, 0, 1e6); return 0;
 	case OPT_CUDA_EVENTS: options->cuda_events = integer_parse("cuda-events", arg, 0, 10000000); return 0;
+	case OPT_SCRIPT_RANGES:
+		options->script_ranges = integer_parse("script-ranges", arg, 0, 1000000);
+		options->torch = true;
+		return 0;
 	case OPT_PORT: options->port = integer_parse("port", arg, 1, 65535); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -345,6 +358,14 @@ static void layout_check(struct options *options)
 		usage_error("--layout: tp=%d times dp=%d times pp=%d is not the number of ranks, %d; "
 			    "make the product equal or leave dp out",
 			    options->tp, options->dp, options->pp, options->nr_ranks);
+}
+
+static void sharded_check(const struct options *options)
+{
+	if (options->sharded && options->dp == 1)
+		usage_error("--sharded: the data-parallel group has one rank; give more ranks or another --layout");
+	if (options->sharded && (options->graph || options->zero))
+		usage_error("--sharded: not with --graph or --zero; leave these out");
 }
 
 static void processes_check(struct options *options)
@@ -482,6 +503,7 @@ void options_parse(struct options *options, int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, options);
 	free((void *)argp.options);
 	layout_check(options);
+	sharded_check(options);
 	processes_check(options);
 	netns_check(options);
 	injections_check(options);

@@ -47,14 +47,16 @@ struct options {
 	enum sync_mode sync;
 	enum graph_mode graph;
 	bool zero;
+	bool sharded; /* each layer's parameters, as FSDP does it */
 	bool extra_ops;
 	bool timing;
 	const char *net;   /* what data of collectives travel over; NULL: not over a network */
 	const char *netns; /* prefix of the ranks' network namespaces; NULL: the launcher's */
 	bool expandable_segments;
 	bool dataloader;
-	int workers; /* of the dataloader */
-	bool torch;  /* marks the phases of its steps, as PyTorch does */
+	int workers;       /* of the dataloader */
+	bool torch;        /* marks the phases of its steps, as PyTorch does */
+	int script_ranges; /* of its own, in each step */
 	bool quiet;
 	const char *log_path, *step_log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path, *nccl_path2,
 		*rank_exe, *result_path, *start_path;

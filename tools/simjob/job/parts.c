@@ -108,16 +108,45 @@ bool parts_are_marked(const struct rank *rank)
 	return rank->options->torch;
 }
 
+struct sim_range *range_open(const struct rank *rank, const char *name)
+{
+	return parts_are_marked(rank) ? rank->api.sim_torch_enter(name) : NULL;
+}
+
+void range_close(const struct rank *rank, struct sim_range *range)
+{
+	if (range)
+		rank->api.sim_torch_leave(range);
+}
+
 static void range_enter(struct rank *rank, const char *name)
 {
-	rank->range = parts_are_marked(rank) ? rank->api.sim_torch_enter(name) : NULL;
+	rank->range = range_open(rank, name);
 }
 
 static void range_leave(struct rank *rank)
 {
-	if (rank->range)
-		rank->api.sim_torch_leave(rank->range);
+	range_close(rank, rank->range);
 	rank->range = NULL;
+}
+
+/* A range lies around DDP's forward; of a sharded model only its beginning, and each layer, have one. */
+static void forward_enter(struct rank *rank)
+{
+	if (rank->options->sharded) {
+		range_close(rank, range_open(rank, "FSDP::root_pre_forward"));
+		return;
+	}
+	range_enter(rank, ranges[PART_FORWARD]);
+	if (parts_are_marked(rank))
+		rank->api.sim_torch_ddp_forward();
+}
+
+static void optimizer_enter(struct rank *rank)
+{
+	range_enter(rank, ranges[PART_OPTIMIZER]);
+	if (parts_are_marked(rank))
+		rank->api.sim_torch_optimizer_begin();
 }
 
 void part_begin(struct rank *rank, enum step_part part)
@@ -130,9 +159,12 @@ void part_begin(struct rank *rank, enum step_part part)
 			step_log_next(rank, &now);
 		rank->step_log.begin = now;
 	}
-	range_enter(rank, ranges[part]);
-	if (part == PART_FORWARD && parts_are_marked(rank))
-		rank->api.sim_torch_ddp_forward();
+	if (part == PART_FORWARD)
+		forward_enter(rank);
+	else if (part == PART_OPTIMIZER)
+		optimizer_enter(rank);
+	else
+		range_enter(rank, ranges[part]);
 	hooks_in_part(rank, part);
 }
 
@@ -141,7 +173,7 @@ void part_end(struct rank *rank, enum step_part part)
 	struct step_log *log = &rank->step_log;
 	struct step_stamp now;
 
-	if (part == PART_FORWARD && parts_are_marked(rank))
+	if (part == PART_FORWARD && parts_are_marked(rank) && !rank->options->sharded)
 		rank->api.sim_torch_ddp_backward();
 	range_leave(rank);
 	if (log->fd < 0)
@@ -153,6 +185,14 @@ void part_end(struct rank *rank, enum step_part part)
 	}
 	log->forward = log->forward.ns ? log->forward : log->begin;
 	log->forward_end = now;
+}
+
+void optimizer_call(struct rank *rank, void (*update)(void *rank))
+{
+	if (parts_are_marked(rank))
+		rank->api.sim_torch_optimizer_update(update, rank);
+	else
+		update(rank);
 }
 
 void gradients_zero(struct rank *rank, void (*zero)(struct rank *rank))

@@ -263,6 +263,11 @@ void dataloader_stop(struct rank *rank);
 bool parts_are_marked(const struct rank *rank);
 void part_begin(struct rank *rank, enum step_part part);
 void part_end(struct rank *rank, enum step_part part);
+/* Of another kind than a part's, which may lie around it; NULL without --torch. */
+struct sim_range *range_open(const struct rank *rank, const char *name);
+void range_close(const struct rank *rank, struct sim_range *range);
+/* The optimizer's own work, by @update. */
+void optimizer_call(struct rank *rank, void (*update)(void *rank));
 void gradients_zero(struct rank *rank, void (*zero)(struct rank *rank));
 void backward_call(struct rank *rank, void (*run)(struct rank *rank));
 

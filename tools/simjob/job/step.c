@@ -7,10 +7,12 @@
 #include "tools/simjob/libnccl/mix.h"
 #include "tools/simjob/job/rank.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define ACTIVATION_COUNT (2UL << 20) /* elements of bf16 that a layer hands on: 4 MiB */
 #define BUCKET_COUNT (8UL << 20)     /* elements of bf16 in a gradient bucket: 16 MiB */
+#define SHARD_COUNT (1UL << 20)      /* elements of bf16 of a layer's parameters that a rank has: 2 MiB */
 #define KERNELS_PER_LAYER 2
 #define JITTER 0.01          /* standard deviation of a kernel's duration */
 #define OPTIMIZER_SHARE 0.05 /* of the step's compute time */
@@ -98,7 +100,34 @@ static void layer_run(struct rank *rank, double layer_ns)
 		op_run(rank, &rank->tp, &call);
 }
 
-/* @first_graph: of as many graphs as there are layers. */
+static void shard_op_run(struct rank *rank, enum op_kind kind, const char *what, int layer)
+{
+	struct op_call call = { .kind = kind, .count = SHARD_COUNT, .datatype = ncclBfloat16 };
+	struct sim_range *range;
+	char name[64];
+
+	snprintf(name, sizeof(name), "FSDP::%s (layers.%d)", what, layer);
+	range = range_open(rank, name);
+	op_run(rank, &rank->dp, &call);
+	range_close(rank, range);
+}
+
+/* As FSDP2 does it, with the ranges that it has around each layer. */
+static void layer_sharded_run(struct rank *rank, double layer_ns, int layer, bool is_backward)
+{
+	struct sim_range *range = range_open(rank, is_backward ? "FSDP::pre_backward" : "FSDP::pre_forward");
+
+	shard_op_run(rank, OP_ALL_GATHER, "all_gather", layer);
+	range_close(rank, range_open(rank, "FSDP::all_gather_copy_out"));
+	range_close(rank, range);
+	layer_run(rank, layer_ns);
+	range = range_open(rank, is_backward ? "FSDP::post_backward_reshard" : "FSDP::post_forward");
+	range_close(rank, range);
+	if (is_backward)
+		shard_op_run(rank, OP_REDUCE_SCATTER, "post_backward_reduce", layer);
+}
+
+/* @first_graph: of as many graphs as there are layers; 0 is the forward's. */
 static void layers_run(struct rank *rank, double layer_ns, int first_graph)
 {
 	int layer;
@@ -106,6 +135,8 @@ static void layers_run(struct rank *rank, double layer_ns, int first_graph)
 	for (layer = 0; layer < rank->options->layers; layer++) {
 		if (graphs_are_used(rank, GRAPH_LAYERS))
 			graph_run(rank, first_graph + layer, layer_run, layer_ns);
+		else if (rank->options->sharded)
+			layer_sharded_run(rank, layer_ns, layer, first_graph > 0);
 		else
 			layer_run(rank, layer_ns);
 	}
@@ -259,10 +290,17 @@ static void gradients_clear(struct rank *rank)
 		   "cuMemsetD8Async");
 }
 
+static void parameters_update(void *arg)
+{
+	struct rank *rank = arg;
+
+	compute_launch(rank, rank->options->step_ms * NSEC_PER_MSEC * OPTIMIZER_SHARE);
+}
+
 static void optimizer_run(struct rank *rank)
 {
 	part_begin(rank, PART_OPTIMIZER);
-	compute_launch(rank, rank->options->step_ms * NSEC_PER_MSEC * OPTIMIZER_SHARE);
+	optimizer_call(rank, parameters_update);
 	part_end(rank, PART_OPTIMIZER);
 }
 
@@ -277,7 +315,7 @@ static void gpu_step_run(struct rank *rank, double unused)
 	/* Megatron's check_for_nan_in_grad: no rank reduces a gradient that it has not seen to be finite. */
 	if (options->sync == SYNC_NAN_CHECK && !rank->capturing)
 		compute_synchronize(rank);
-	if (rank->dp.comm)
+	if (rank->dp.comm && !options->sharded)
 		buckets_run(rank, options->zero ? OP_REDUCE_SCATTER : OP_ALL_REDUCE);
 	optimizer_run(rank);
 	if (rank->dp.comm && options->zero)
@@ -307,10 +345,13 @@ static void scalars_exchange(struct rank *rank)
 static void step_finish(struct rank *rank)
 {
 	CUresult res = rank->api.cuStreamQuery(rank->compute);
+	int i;
 
 	if (res != CUDA_ERROR_NOT_READY)
 		cuda_check(&rank->api, res, "cuStreamQuery");
 	hooks_in_part(rank, PART_OTHER);
+	for (i = 0; i < rank->options->script_ranges; i++)
+		range_close(rank, range_open(rank, "by the script"));
 	loss_read(rank);
 	if (rank->step % LOG_STEPS == LOG_STEPS - 1)
 		scalars_exchange(rank);

@@ -54,7 +54,7 @@ static const struct virtual_table range_table = { 0, &range_type, range_destroy,
 /* --- the functions that are known by name --- */
 
 /* Each does something of its own, so that no two of them become one. */
-enum { ENTERED, FORWARD, BACKWARD, REDUCED, NR_CALLS };
+enum { ENTERED, FORWARD, BACKWARD, REDUCED, COUNTED, UPDATED, NR_CALLS };
 static volatile unsigned int nr_calls[NR_CALLS];
 
 /* c10::intrusive_ptr<PythonRecordFunction> record_function_enter_new(const std::string &, optional<std::string>):
@@ -70,6 +70,11 @@ void prepare_for_forward(void *reducer) NAMED("_ZN4c10d7Reducer19prepare_for_for
 void prepare_for_backward(void *reducer)
 	NAMED("_ZN4c10d7Reducer20prepare_for_backwardERKSt6vectorIN2at6TensorESaIS3_EE");
 void finalize_backward(void *reducer) NAMED("_ZN4c10d7Reducer17finalize_backwardEv");
+void foreach_add_scalar(const void *tensors, size_t nr, const void *scalar)
+	NAMED("_ZN2at4_ops20_foreach_add__Scalar4callEN3c108ArrayRefINS_6TensorEEERKNS2_6ScalarE");
+/* Arguments of PyTorch's own are left out: the job gives what changes the parameters. */
+void fused_adamw(void (*update)(void *), void *arg) NAMED(
+	"_ZN2at4_ops13_fused_adamw_4callEN3c108ArrayRefINS_6TensorEEES5_S5_S5_S5_S5_dddddbbRKNS2_8optionalIS4_EES9_");
 
 struct sim_range **enter_new(struct sim_range **ret_range, const struct string *name, const void *args)
 {
@@ -109,6 +114,18 @@ void finalize_backward(void *reducer)
 	nr_calls[REDUCED]++;
 }
 
+void foreach_add_scalar(const void *tensors, size_t nr, const void *scalar)
+{
+	(void)tensors, (void)nr, (void)scalar;
+	nr_calls[COUNTED]++;
+}
+
+void fused_adamw(void (*update)(void *), void *arg)
+{
+	update(arg);
+	nr_calls[UPDATED]++;
+}
+
 /* --- what the job calls --- */
 
 API struct sim_range *sim_torch_enter(const char *name)
@@ -128,6 +145,16 @@ API void sim_torch_leave(struct sim_range *range)
 API void sim_torch_backward(void (*graph)(void *), void *arg)
 {
 	engine_execute(NULL, graph, arg);
+}
+
+API void sim_torch_optimizer_begin(void)
+{
+	foreach_add_scalar(NULL, 0, NULL);
+}
+
+API void sim_torch_optimizer_update(void (*update)(void *), void *arg)
+{
+	fused_adamw(update, arg);
 }
 
 API void sim_torch_ddp_forward(void)

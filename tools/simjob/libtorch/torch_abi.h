@@ -15,6 +15,9 @@ struct sim_range *sim_torch_enter(const char *name);
 void sim_torch_leave(struct sim_range *range);
 /* loss.backward(): the engine runs @graph, with DDP's gradients reduced at its end. */
 void sim_torch_backward(void (*graph)(void *), void *arg);
+/* An optimizer that updates all parameters at once: counts its steps, prepares, changes the parameters by @update. */
+void sim_torch_optimizer_begin(void);
+void sim_torch_optimizer_update(void (*update)(void *), void *arg);
 /* DistributedDataParallel goes into its module's forward, and is out of it. */
 void sim_torch_ddp_forward(void);
 void sim_torch_ddp_backward(void);

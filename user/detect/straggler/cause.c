@@ -248,7 +248,7 @@ static struct phase_reason phase_of(const struct cost_rates *own, const struct c
 
 	for (; n < n_peers && n < PEERS_MAX; n++)
 		others[n] = peers[n].phases;
-	usual = phase_median(others, n);
+	usual = phase_median(others, n, own->phases.by);
 	return phase_reason(&own->phases, &usual, blame_share * own->phases.step_s);
 }
 

@@ -23,7 +23,8 @@
 #define NOISE_FACTOR 2.5        /* above the blame that natural variation spreads; more while little of it was seen: */
 #define NOISE_UNSEEN 0.075      /* over the number of iterations: what little was seen may be luck */
 #define NOISE_FACTOR_NEW 20.0   /* plus this over the number of iterations */
-#define PEERS_MAX 8             /* of a job with more ranks the first so many */
+#define PROBES_CHANGE_NS 2000000000ull /* they cost too much before, and go, or prove themselves, behind */
+#define PEERS_MAX 8                    /* of a job with more ranks the first so many */
 
 static int keys_order(const void *a, const void *b)
 {
@@ -68,6 +69,19 @@ const struct proc *job_anchor(const struct model *m, const struct job_id *job)
 		if (rank_has_clock(p) && p->job == job && (!best || proc_rank(p) < proc_rank(best)))
 			best = p;
 	return best;
+}
+
+uint64_t probes_change_since_ns(const struct model *m)
+{
+	uint64_t since_ns = 0;
+
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		uint64_t at_ns = rank_has_clock(p) ? p->probes_changed_ns : 0;
+
+		if (at_ns && m->now_ns < at_ns + PROBES_CHANGE_NS && (!since_ns || at_ns < since_ns))
+			since_ns = at_ns;
+	}
+	return since_ns > PROBES_CHANGE_NS ? since_ns - PROBES_CHANGE_NS : since_ns;
 }
 
 uint64_t slow_cause_key(const struct model *m, const struct finding_list *found, const struct job_id *job)

@@ -56,6 +56,9 @@ void blamed_free(struct blamed *d);
 bool rank_has_clock(const struct proc *p);
 /* The lowest rank of the job whose iterations are known: those are the job's. NULL none. */
 const struct proc *job_anchor(const struct model *m, const struct job_id *job);
+/* Probes of a rank go or come right now, for what they cost: how long its steps take meanwhile is the tracer's fault.
+ * Since when; 0: none do. */
+uint64_t probes_change_since_ns(const struct model *m);
 /* The finding of this tick that says who, or what, makes the job slow: its key; 0 none. */
 uint64_t slow_cause_key(const struct model *m, const struct finding_list *found, const struct job_id *job);
 /* Iterations of the last `last` in which it earned 5 % of the step or more. */

@@ -18,7 +18,8 @@ static double seconds(uint64_t now_ns, uint64_t then_ns, double steps)
 
 struct phase_mean phase_mean(const struct phase_totals *then, const struct phase_totals *now)
 {
-	struct phase_mean mean = { .known = now->n_steps > then->n_steps };
+	struct phase_mean mean = { .known = now->n_steps > then->n_steps && now->by_changes == then->by_changes,
+				   .by = now->by };
 	double n = mean.known ? (double)(now->n_steps - then->n_steps) : 1;
 
 	if (!mean.known)
@@ -40,14 +41,14 @@ static double median_of(double *values, int n)
 	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-struct phase_mean phase_median(const struct phase_mean *all, int n)
+struct phase_mean phase_median(const struct phase_mean *all, int n, enum steps_by by)
 {
-	struct phase_mean median = { .known = false };
+	struct phase_mean median = { .known = false, .by = by };
 	double values[PHASES_AND_OTHER + 3][PEERS_MAX], stored[PHASES_AND_OTHER][PEERS_MAX];
 	int known = 0;
 
 	for (int i = 0; i < n && known < PEERS_MAX; i++) {
-		if (!all[i].known)
+		if (!all[i].known || all[i].by != by)
 			continue;
 		for (int k = 0; k < PHASES_AND_OTHER; k++) {
 			values[k][known] = all[i].host_s[k];
@@ -86,7 +87,7 @@ struct phase_reason phase_reason(const struct phase_mean *own, const struct phas
 	struct phase_reason r = { .phase = -1 };
 	double longer_s, most_s = PHASE_EXPLAINS * wait_s;
 
-	if (!own->known || !usual->known || !(wait_s > 0))
+	if (!own->known || !usual->known || own->by != usual->by || !(wait_s > 0))
 		return r;
 	for (int i = 0; i < PHASES_AND_OTHER; i++) {
 		longer_s = own->host_s[i] - usual->host_s[i];

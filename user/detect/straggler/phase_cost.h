@@ -2,7 +2,8 @@
  *
  * phase_cost.h - in which phase of a step the host of a rank takes longer than it should: than its peers' hosts, or
  * than it did itself. A phase is named only where that makes up nearly all of the wait in question. Waits for the GPU
- * are no host's time: in them a rank waits for its peers, too.
+ * are no host's time: in them a rank waits for its peers, too. Steps whose borders are known in another way have other
+ * phases, and are compared with none.
  */
 #ifndef RANKTRACE_PHASE_COST_H
 #define RANKTRACE_PHASE_COST_H
@@ -18,6 +19,7 @@
 
 struct phase_mean { /* of one training step of a rank, in seconds */
 	bool known; /* else nothing below is */
+	enum steps_by by;
 	double host_s[PHASES_AND_OTHER];
 	double step_s, gpu_wait_s, exposed_most_s;
 	double storage_s[PHASES_AND_OTHER]; /* of host_s: blocked in calls on files */
@@ -32,10 +34,10 @@ struct phase_reason {
 	uint32_t storage_at;   /* where, STORAGE_AT() */
 };
 
-/* Over the steps that ended between the two; not known where none did. */
+/* Over the steps that ended between the two; not known where none did, or not all of them are of one kind. */
 struct phase_mean phase_mean(const struct phase_totals *then, const struct phase_totals *now);
-/* Of each figure the median of those that are known; not known if none is. */
-struct phase_mean phase_median(const struct phase_mean *all, int n);
+/* Of each figure the median of those that are known, and of that kind; not known if none is. */
+struct phase_mean phase_median(const struct phase_mean *all, int n, enum steps_by by);
 /* Why a step of `own` is `wait_s` longer than one of `usual`. */
 struct phase_reason phase_reason(const struct phase_mean *own, const struct phase_mean *usual, double wait_s);
 /* As evidence; nothing where none explains it. mount: of r->storage_at, "" not known. */

@@ -60,7 +60,12 @@ int phase_windows_push(struct phase_windows *s, const struct model *m, const str
 	return 0;
 }
 
-/* Between two boundaries, so many windows ago. */
+static const struct phase_totals *boundary(const struct rank_series *r, uint64_t ago)
+{
+	return &r->at[(r->last_n - ago) % PHASE_WINDOWS];
+}
+
+/* Between two boundaries, so many windows ago; of these, from where on its steps are of one kind. */
 static struct phase_mean mean_between(const struct rank_series *r, uint64_t from_ago, uint64_t to_ago)
 {
 	uint64_t kept = smaller(r->last_n - r->first_n, PHASE_WINDOWS - 1);
@@ -68,7 +73,9 @@ static struct phase_mean mean_between(const struct rank_series *r, uint64_t from
 	if (!r->last_n || to_ago >= kept)
 		return (struct phase_mean){ .known = false };
 	from_ago = smaller(from_ago, kept);
-	return phase_mean(&r->at[(r->last_n - from_ago) % PHASE_WINDOWS], &r->at[(r->last_n - to_ago) % PHASE_WINDOWS]);
+	while (from_ago > to_ago + 1 && boundary(r, from_ago)->by_changes != boundary(r, to_ago)->by_changes)
+		from_ago--;
+	return phase_mean(boundary(r, from_ago), boundary(r, to_ago));
 }
 
 void phase_windows_compare(struct phase_windows *s, const struct model *m, const struct job_id *job, uint64_t recent,
@@ -85,13 +92,18 @@ void phase_windows_compare(struct phase_windows *s, const struct model *m, const
 
 /* --- the verdict --- */
 
-struct compared { /* ranks of the job, now and before */
+struct compared { /* ranks of the job, now and before; all their steps are of one kind */
 	struct phase_mean now[RANKS_MOST], before[RANKS_MOST];
 	const struct proc *proc[RANKS_MOST];
 	int n;
 	bool all;      /* no rank of the job is left out */
 	double wait_s; /* that their steps became longer, at the median */
 };
+
+static struct phase_mean compared_median(const struct compared *c, const struct phase_mean *of)
+{
+	return phase_median(of, c->n, c->n ? c->now[0].by : STEPS_BY_RANGES);
+}
 
 static void compared_fill(struct compared *c, const struct phase_windows *s, const struct model *m,
 			  const struct job_id *job, uint64_t recent)
@@ -106,7 +118,8 @@ static void compared_fill(struct compared *c, const struct phase_windows *s, con
 	for (const struct proc *p = rank_next(m, job, NULL); p; p = rank_next(m, job, p)) {
 		r = keyed_find(&s->ranks, p->key, 0);
 		now = r && r->before.known ? mean_between(r, recent, 0) : none;
-		if (!now.known || c->n == RANKS_MOST) {
+		if (!now.known || now.by != r->before.by || now.by != (c->n ? c->now[0].by : now.by) ||
+		    c->n == RANKS_MOST) {
 			c->all = false;
 			continue;
 		}
@@ -114,8 +127,8 @@ static void compared_fill(struct compared *c, const struct phase_windows *s, con
 		c->before[c->n] = r->before;
 		c->proc[c->n++] = p;
 	}
-	now = phase_median(c->now, c->n);
-	before = phase_median(c->before, c->n);
+	now = compared_median(c, c->now);
+	before = compared_median(c, c->before);
 	c->wait_s = now.known && before.known ? now.step_s - before.step_s : 0;
 	if (c->wait_s < LONGER * before.step_s)
 		c->wait_s = 0;
@@ -190,7 +203,7 @@ static struct phase_verdict of_turns(const struct compared *c)
  */
 static struct phase_verdict of_gpus(const struct compared *c)
 {
-	struct phase_mean now = phase_median(c->now, c->n), before = phase_median(c->before, c->n);
+	struct phase_mean now = compared_median(c, c->now), before = compared_median(c, c->before);
 	struct phase_verdict v = { .reason.phase = -1, .who = WHO_EVERYBODY };
 
 	for (int i = 0; i < c->n; i++)

@@ -229,9 +229,11 @@ static int job_tick(struct slow_step *st, struct series *s, const struct model *
 	return err ? err : s->open_since_ns ? report(s, m, p, found) : 0;
 }
 
-/* While something hangs, is blocked or works for long, an iteration says nothing of the pace. */
+/* While something hangs, is blocked or works for long, or probes go, an iteration says nothing of the pace. */
 static void disturbance_note(struct slow_step *st, const struct model *m, const struct finding_list *found)
 {
+	if (probes_change_since_ns(m))
+		st->disturbed_ns = m->now_ns;
 	for (size_t i = 0; i < found->n; i++) {
 		enum finding_kind k = found->items[i].kind;
 

@@ -315,7 +315,7 @@ static int job_tick(struct straggler *s, struct job_clock *j, const struct model
 
 static void disturbance_note(struct straggler *s, const struct model *m, const struct finding_list *found)
 {
-	uint64_t from = UINT64_MAX;
+	uint64_t probes_ns = probes_change_since_ns(m), from = probes_ns ? probes_ns : UINT64_MAX;
 
 	for (size_t i = 0; i < found->n; i++) {
 		enum finding_kind k = found->items[i].kind;

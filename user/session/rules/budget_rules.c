@@ -69,13 +69,13 @@ struct budget_rules {
 
 /* What a group's records show, against those of the others. PROBES_NEEDED goes last, whatever it costs. */
 static const double worth[PROBE_GROUPS] = {
-	[PROBES_EVENTS] = 16, [PROBES_CALLS] = 8, [PROBES_POLLS] = 4,
-	[PROBES_POSTS] = 2,   [PROBES_BURST] = 1, [PROBES_RANGES] = 0.5,
+	[PROBES_EVENTS] = 16, [PROBES_CALLS] = 8,    [PROBES_POLLS] = 4, [PROBES_POSTS] = 2,
+	[PROBES_BURST] = 1,   [PROBES_RANGES] = 0.5, [PROBES_GC] = 1.5,
 };
 
 /* Cheap ones first, as far as anybody can know before. */
-static const enum probe_group admission[] = { PROBES_NEEDED, PROBES_CALLS,  PROBES_EVENTS,
-					      PROBES_POLLS,  PROBES_RANGES, PROBES_BURST };
+static const enum probe_group admission[] = { PROBES_NEEDED, PROBES_CALLS,  PROBES_EVENTS, PROBES_POLLS,
+					      PROBES_GC,     PROBES_RANGES, PROBES_BURST };
 #define N_ADMISSION ((int)(sizeof(admission) / sizeof(admission[0])))
 
 struct budget_rules *budget_rules_new(const struct budget_cfg *cfg)

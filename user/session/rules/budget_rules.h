@@ -13,7 +13,7 @@
  * held: a process that ran before the session begins with PROBES_NEEDED alone. One that the session sees from its start
  *     has all groups at once: it calls nothing yet, and its first calls are what a model of it stands on.
  * admission: the next group comes when the newest was measured for a second, or for a quarter of a second while all
- *     together cost under half of the budget. Order: calls, CUDA events, polls, ranges, launches.
+ *     together cost under half of the budget. Order: calls, CUDA events, polls, collections, ranges, launches.
  * trial: one second. As soon as the process has paid more in it than the budget of a second, the group goes again.
  * over budget, quick: above one and a half times the budget for three samples. As many groups go as bring the rest
  *     under the budget. If it is above that again within a second (the program does something else now), all groups go.
@@ -44,7 +44,8 @@
 #define BUDGET_BACKS 2 /* after so many returns the group stays away */
 /* Groups that admission holds back. RDMA posts are placed where tables of functions come to light, not by group. */
 #define BUDGET_HELD \
-	(1u << PROBES_CALLS | 1u << PROBES_EVENTS | 1u << PROBES_POLLS | 1u << PROBES_RANGES | 1u << PROBES_BURST)
+	(1u << PROBES_CALLS | 1u << PROBES_EVENTS | 1u << PROBES_POLLS | 1u << PROBES_GC | 1u << PROBES_RANGES | \
+	 1u << PROBES_BURST)
 
 struct budget_cfg {
 	uint32_t price_ns;   /* unit of budget_sample.paid */

@@ -13,31 +13,42 @@ static int steps_open(const char *path, struct sink **ret_sink)
 	return line_sink_open(&sink_steps, path, ret_sink);
 }
 
+/* A phase that nothing shows is null. */
+static int phases_print(char *to, size_t size, const struct step_done *s)
+{
+	int n = 0;
+
+	for (int i = 0; i < STEP_PHASES; i++)
+		if (step_shows(s, i))
+			n += snprintf(to + n, size - n, ",\"%s_ns\":%" PRIu64, step_phase_name(i), s->phase_ns[i]);
+		else
+			n += snprintf(to + n, size - n, ",\"%s_ns\":null", step_phase_name(i));
+	return n;
+}
+
 static int steps_step(struct sink *base, const struct step_done *s, const struct model *m)
 {
 	struct line_sink *to = (struct line_sink *)base;
-	char line[744], rank[16] = "null";
+	char line[784], rank[16] = "null";
 	int n;
 
 	(void)m;
 	if (s->proc->rank >= 0)
 		snprintf(rank, sizeof(rank), "%d", s->proc->rank);
 	n = snprintf(line, sizeof(line),
-		     "{\"rank\":%s,\"pid\":%u,\"step\":%" PRIu64 ",\"ends_by\":\"%s\",\"begin_ns\":%" PRIu64
-		     ",\"end_ns\":%" PRIu64,
-		     rank, s->proc->tgid, s->number, s->by_data_wait ? "data_wait" : "optimizer", s->begin_ns,
-		     s->end_ns);
-	for (int i = 0; i < STEP_PHASES; i++)
-		if (i != PHASE_GC || s->proc->gc_visible)
-			n += snprintf(line + n, sizeof(line) - n, ",\"%s_ns\":%" PRIu64, step_phase_name(i),
-				      s->phase_ns[i]);
-		else
-			n += snprintf(line + n, sizeof(line) - n, ",\"gc_ns\":null");
+		     "{\"rank\":%s,\"pid\":%u,\"step\":%" PRIu64
+		     ",\"ends_by\":\"%s\",\"phases_by\":\"%s\",\"begin_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64,
+		     rank, s->proc->tgid, s->number, s->by_data_wait ? "data_wait" : "optimizer",
+		     s->by == STEPS_BY_RANGES ? "ranges" : "operators", s->begin_ns, s->end_ns);
+	n += phases_print(line + n, sizeof(line) - n, s);
 	n += snprintf(line + n, sizeof(line) - n,
 		      ",\"other_ns\":%" PRIu64 ",\"backwards\":%u,\"optimizer_steps\":%u,\"forward_by\":\"%s\""
 		      ",\"backward_end\":\"%s\",\"operations\":%" PRIu64 ",\"gpu_wait_ns\":%" PRIu64
 		      ",\"exposed_most_ns\":%" PRIu64 ",\"storage_ns\":%" PRIu64 "}\n",
-		      step_other_ns(s), s->n_backward, s->n_optimizer, s->forward_by_gap ? "gap" : "mark",
+		      step_other_ns(s), s->n_backward, s->n_optimizer,
+		      s->forward_by_gap      ? "gap"
+		      : s->forward_by_gather ? "gather"
+					     : "mark",
 		      s->end_by_next ? "next_mark" : "return", s->n_ops, s->gpu_wait_ns, s->exposed_most_ns,
 		      step_storage_ns(s));
 	return lines_out_put(&to->out, line, (size_t)n);
