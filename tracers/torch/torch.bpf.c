@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* torch.bpf.c - PyTorch passes a mark: what it is, its row of torch_symbols.def says. One program for all entries; at
- * a return no row is known (cookie.bpf.h), so each mark that is one has its own.
+/* torch.bpf.c - PyTorch passes a mark: what it is, its row of torch_symbols.def says. One program for all entries and
+ * one for returns, which needs no row: backward alone has one.
  */
 #include "bpf/record.bpf.h"
 #include "bpf/regs.bpf.h"
@@ -61,33 +61,22 @@ int torch_enter(struct pt_regs *ctx)
 		return 0;
 	if (r->body.what == TORCH_RANGE_BEGIN)
 		name_read(ctx, r->body.name);
-	if ((r->body.what == TORCH_BACKWARD_BEGIN || r->body.what == TORCH_OPERATOR_BEGIN) && lacks_returns(cookie))
+	if (r->body.what == TORCH_BACKWARD_BEGIN && lacks_returns(cookie))
 		r->body.flags = TORCH_NO_END;
 	record_submit(r);
 	return 0;
 }
 
-static __always_inline int returned(struct pt_regs *ctx, __u16 what)
+SEC("uprobe.multi")
+int torch_exit(struct pt_regs *ctx)
 {
 	struct torch_record *r;
 
 	private_stack_refuse(ctx);
 	if (!target_of(bpf_get_current_pid_tgid() >> 32) || collector_is_away())
 		return 0;
-	r = mark_begin(what);
+	r = mark_begin(TORCH_BACKWARD_END);
 	if (r)
 		record_submit(r);
 	return 0;
-}
-
-SEC("uprobe.multi")
-int torch_backward_exit(struct pt_regs *ctx)
-{
-	return returned(ctx, TORCH_BACKWARD_END);
-}
-
-SEC("uprobe.multi")
-int torch_operator_exit(struct pt_regs *ctx)
-{
-	return returned(ctx, TORCH_OPERATOR_END);
 }

@@ -10,9 +10,9 @@
 
 static const struct probe torch_probes[] = {
 #define ENTRY(name, what_, group_, text) { .symbol = name, .program = "torch_enter", .shows = text },
-#define CALL(name, what_, exit_, group_, text) \
+#define CALL(name, what_, group_, text) \
 	{ .symbol = name, .program = "torch_enter", .shows = text }, \
-		{ .symbol = name, .program = exit_, .at_return = true },
+		{ .symbol = name, .program = "torch_exit", .at_return = true },
 #include "tracers/torch/torch_symbols.def"
 #undef ENTRY
 #undef CALL
@@ -24,7 +24,7 @@ static const struct {
 	enum probe_group group;
 } torch_rows[] = {
 #define ENTRY(name, what_, group_, text) { TORCH_##what_, group_ },
-#define CALL(name, what_, exit_, group_, text) { TORCH_##what_, group_ }, { TORCH_##what_, group_ },
+#define CALL(name, what_, group_, text) { TORCH_##what_, group_ }, { TORCH_##what_, group_ },
 #include "tracers/torch/torch_symbols.def"
 };
 _Static_assert(sizeof(torch_rows) / sizeof(torch_rows[0]) == N_ROWS, "a row is a probe and its facts");

@@ -31,13 +31,10 @@ static const struct {
 };
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
 
-enum level_kind { LEVEL_RANGE, LEVEL_BACKWARD, LEVEL_OPERATOR }; /* each has an end of its own kind */
-
 struct level {
-	enum step_phase phase; /* NO_PHASE: it is none */
+	enum step_phase phase; /* NO_PHASE: a range that is none */
 	uint64_t begin_ns;
-	enum level_kind kind;
-	bool steps, no_end; /* no_end: the next mark ends it */
+	bool range, steps, no_end; /* range: RANGE_END ends it; no_end: the next mark does */
 };
 
 /* What a step may get behind its optimizer. */
@@ -325,12 +322,6 @@ static void level_begin(struct model *m, struct proc_own *p, const struct level 
 	f->levels[f->depth++] = *l;
 }
 
-/* Between two of its operators an optimizer is at work, too. */
-static uint64_t optimizer_from(const struct phases *f, uint64_t begin_ns)
-{
-	return f->operator_ns ? f->operator_ns : begin_ns;
-}
-
 static void optimizer_end(struct phases *f, uint64_t ns)
 {
 	f->optimizer_ns = ns;
@@ -346,25 +337,20 @@ static void level_end(struct phases *f, uint64_t ns)
 	if (l->phase == PHASE_FORWARD)
 		f->forward_end_ns = ns;
 	else
-		part_add(f, l->phase, l->kind == LEVEL_OPERATOR ? optimizer_from(f, l->begin_ns) : l->begin_ns, ns);
+		part_add(f, l->phase, l->begin_ns, ns);
 	if (l->phase != PHASE_OPTIMIZER)
 		return;
-	if (l->kind == LEVEL_OPERATOR) {
-		f->step.n_optimizer = 1;
-		f->operator_ns = ns;
-	} else {
-		f->step.n_optimizer += l->steps;
-	}
+	f->step.n_optimizer += l->steps;
 	if (l->steps || f->optimizer_ns)
 		optimizer_end(f, ns);
 }
 
 /* Ends what has to end for a mark of this kind to end: what lies inside lost its own. */
-static void innermost_end(struct phases *f, enum level_kind kind, uint64_t ns)
+static void innermost_end(struct phases *f, bool range, uint64_t ns)
 {
 	int at = f->depth - 1;
 
-	while (at >= 0 && f->levels[at].kind != kind)
+	while (at >= 0 && f->levels[at].range != range)
 		at--;
 	while (at >= 0 && f->depth > at)
 		level_end(f, ns);
@@ -372,7 +358,7 @@ static void innermost_end(struct phases *f, enum level_kind kind, uint64_t ns)
 
 static struct level range_level(const struct event *e)
 {
-	struct level l = { .phase = NO_PHASE, .begin_ns = e->ts_ns, .kind = LEVEL_RANGE };
+	struct level l = { .phase = NO_PHASE, .begin_ns = e->ts_ns, .range = true };
 
 	for (size_t i = 0; i < N_NAMES; i++)
 		if (!strncmp(e->torch.name, names[i].begins, strlen(names[i].begins))) {
@@ -399,21 +385,24 @@ static bool of_optimizer(const struct phases *f)
 	return !f->has_ranges && f->step.n_backward && !f->forward_ns && is_outermost(f);
 }
 
-static void operator_begin(struct model *m, struct proc_own *p, const struct event *e)
+/* Between two of its operators an optimizer is at work, too. */
+static void operator_run(struct phases *f, const struct event *e)
 {
-	struct phases *f = p->phases;
-	struct level l = { NO_PHASE, e->ts_ns, LEVEL_OPERATOR, .steps = true };
-
-	if (of_optimizer(f))
-		l.phase = PHASE_OPTIMIZER;
-	level_begin(m, p, &l);
-	if (e->torch.flags & TORCH_NO_END)
-		innermost_end(f, LEVEL_OPERATOR, e->ts_ns);
+	if (!of_optimizer(f))
+		return;
+	if (!f->operator_ns)
+		f->operator_ns = e->ts_ns;
+	if (e->torch.what != TORCH_UPDATE)
+		return;
+	part_add(f, PHASE_OPTIMIZER, f->operator_ns, e->ts_ns);
+	f->operator_ns = e->ts_ns;
+	f->step.n_optimizer = 1;
+	optimizer_end(f, e->ts_ns);
 }
 
 static void mark_apply(struct model *m, struct proc_own *p, const struct event *e)
 {
-	struct level backward = { PHASE_BACKWARD, e->ts_ns, LEVEL_BACKWARD, .no_end = e->torch.flags & TORCH_NO_END };
+	struct level backward = { PHASE_BACKWARD, e->ts_ns, .no_end = e->torch.flags & TORCH_NO_END };
 	struct phases *f = p->phases;
 	struct level range;
 
@@ -423,15 +412,11 @@ static void mark_apply(struct model *m, struct proc_own *p, const struct event *
 		ranges_note(p);
 		level_begin(m, p, &range);
 		break;
-	case TORCH_RANGE_END: innermost_end(f, LEVEL_RANGE, e->ts_ns); break;
+	case TORCH_RANGE_END: innermost_end(f, true, e->ts_ns); break;
 	case TORCH_BACKWARD_BEGIN: level_begin(m, p, &backward); break;
-	case TORCH_BACKWARD_END: innermost_end(f, LEVEL_BACKWARD, e->ts_ns); break;
-	case TORCH_OPERATOR_BEGIN: operator_begin(m, p, e); break;
-	case TORCH_OPERATOR_END: innermost_end(f, LEVEL_OPERATOR, e->ts_ns); break;
+	case TORCH_BACKWARD_END: innermost_end(f, false, e->ts_ns); break;
 	case TORCH_OPERATOR:
-		if (of_optimizer(f))
-			f->operator_ns = optimizer_from(f, e->ts_ns);
-		break;
+	case TORCH_UPDATE: operator_run(f, e); break;
 	case TORCH_DDP_FORWARD:
 		if (is_outermost(f))
 			forward_begin(m, p, e->ts_ns);

@@ -14,16 +14,15 @@ enum torch_what {
 	TORCH_RANGE_END = 2,   /* the innermost one of the thread */
 	TORCH_BACKWARD_BEGIN = 3,
 	TORCH_BACKWARD_END = 4,
-	TORCH_DDP_FORWARD = 5,    /* DistributedDataParallel goes into its module's forward */
-	TORCH_DDP_BACKWARD = 6,   /* it is out of it, and gets ready for the backward */
-	TORCH_DDP_DONE = 7,       /* all gradients are reduced */
-	TORCH_OPERATOR = 8,       /* one that optimizers begin with; its end is not seen */
-	TORCH_OPERATOR_BEGIN = 9, /* one that optimizers end with */
-	TORCH_OPERATOR_END = 10,
-	TORCH_WHAT_MAX = 11,
+	TORCH_DDP_FORWARD = 5,  /* DistributedDataParallel goes into its module's forward */
+	TORCH_DDP_BACKWARD = 6, /* it is out of it, and gets ready for the backward */
+	TORCH_DDP_DONE = 7,     /* all gradients are reduced */
+	TORCH_OPERATOR = 8,     /* one that an optimizer begins with */
+	TORCH_UPDATE = 9,       /* an operator that changes parameters */
+	TORCH_WHAT_MAX = 10,
 };
 
-#define TORCH_NO_END 1 /* flag of BACKWARD_BEGIN and OPERATOR_BEGIN: no probe will see its end */
+#define TORCH_NO_END 1 /* flag of BACKWARD_BEGIN: no probe will see its end */
 
 struct torch_mark {
 	__u16 what;  /* enum torch_what */
