@@ -32,6 +32,7 @@ enum snapshot_what {
 	SNAPSHOT_END,
 	SNAPSHOT_GPU,
 	SNAPSHOT_QP,
+	SNAPSHOT_RANK_CLOCK,
 	SNAPSHOT_WHAT_MAX,
 };
 
@@ -68,6 +69,13 @@ struct snapshot_proc { /* behind its RECORD_PROC; texts: the CUDA call that fail
 	__u8 shed; /* probes it has no more, a bit for each group (probing.h) */
 	__u8 warm; /* its first steps are over */
 	__u8 reserved;
+};
+
+struct snapshot_rank_clock { /* behind the operations of its process, whose ranks several threads call for */
+	__u64 n_ops;         /* called for the GPU `device` of the process, as far as counted */
+	struct snapshot_steps steps;
+	__s32 device;
+	__u32 reserved;
 };
 
 /* Texts: name, preempted by, kernel stack, user stack, wait channel, system call, file, mount. */

@@ -33,6 +33,7 @@ ALLOWED = {
     "user/model": ["user", "user/base", "user/job"],
     "user/model/network": ["user", "user/base", "user/model"],
     "user/model/reported": ["user", "user/base", "user/model"],
+    "user/model/steps": ["user", "user/base", "user/model"],
     "user/model/storage": ["user", "user/base", "user/model"],
     "user/model/torch": ["user", "user/base", "user/model"],
     "user/model/snapshot": ["schemas", "user", "user/base", "user/model"],

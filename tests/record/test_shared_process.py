@@ -16,6 +16,8 @@ import shared
 sys.path.insert(1, "tools")
 import check_pftrace
 
+STEPS = 60
+
 
 def key(o):
     return o["pid"], o["comm"], o["comm_rank"], o["seq"], o["op"], o["count"], o["dtype"]
@@ -31,8 +33,8 @@ def tracks_of(path):
             for uuid, t in trace.tracks.items()}
 
 
-def check_tracks(path, per_process):
-    """A track for each GPU, in the process of its rank, and below it those of its communicators."""
+def check_tracks(path, shape, per_process):
+    """A track for each GPU, in the process of its rank; below it its communicators, and the steps of its thread."""
     tracks = tracks_of(path)
     gpus = {t["name"]: t for t in tracks.values() if t["name"].startswith("GPU ")}
     job.check(sorted(gpus) == [f"GPU {n} · rank {n}" for n in range(shared.RANKS)], f"tracks {sorted(gpus)}")
@@ -43,11 +45,21 @@ def check_tracks(path, per_process):
         process = tracks[own["parent"]]["name"]
         job.check(process.startswith(f"ranks {ranks} · ") and process.endswith(f"GPUs {ranks}"), f"{process!r}")
         below = [t["name"] for t in tracks.values() if t["parent"] == own["uuid"]]
-        job.check(below and all(f"(rank {rank} of " in name for name in below), f"below GPU {rank}: {below}")
+        job.check(("steps" in below) == (shape == "each"), f"below GPU {rank}: {below}")
+        comms = [name for name in below if name != "steps"]
+        job.check(comms and all(f"(rank {rank} of " in name for name in comms), f"below GPU {rank}: {below}")
+
+
+def check_clocks(j, truth):
+    """Each rank has an iteration clock, of its own thread's calls."""
+    clocks = [c for c in j.replay("--steps") if "period_ops" in c]
+    per_step = len(truth) // shared.RANKS // STEPS
+    job.check([(c["rank"], c["gpu"]) for c in clocks] == [(r, r) for r in range(shared.RANKS)], f"clocks {clocks}")
+    job.check(all(c["period_ops"] == per_step for c in clocks), f"{per_step} operations a step, clocks {clocks}")
 
 
 def counted(rng, shape, per_process, *more):
-    j = job.Job(shared.arguments(rng, shape, per_process, "--steps", 60, "--step-ms", 40, *more))
+    j = job.Job(shared.arguments(rng, shape, per_process, "--steps", STEPS, "--step-ms", 40, *more))
     code = j.end()
     job.check(code == 0, f"exit code {code}: {j.findings}\n{j.stderr()}")
     truth, seen = job.lines(j.ops_log), j.replay("--ops")
@@ -60,7 +72,9 @@ def counted(rng, shape, per_process, *more):
     job.check(not j.findings, f"findings on a healthy job: {j.findings}")
     j.check_replay()
     if not more:
-        check_tracks(j.trace, per_process)
+        check_tracks(j.trace, shape, per_process)
+    if shape == "each":
+        check_clocks(j, truth)
     print(f"  {shape}, {per_process} ranks a process: {len(seen)} operations, each with its rank and GPU")
 
 

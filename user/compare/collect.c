@@ -158,15 +158,16 @@ static int step_collect(struct sink *base, const struct step_done *s, const stru
 /* By the clock of its operations, where no phases are known. */
 static void iteration_collect(struct collector *c, struct rank_seen *r, const struct op *op)
 {
-	const struct proc *p = op->member->proc;
-	size_t period = p->has_phases || !p->steps ? 0 : p->steps->period_ops;
+	const struct steps *s = member_steps(op->member);
+	size_t period = op->member->proc->has_phases ? 0 : s->period_ops;
 
-	if (!period || op->nth % period != p->steps->phase)
+	if (!period || op_clock_nth(op) % period != s->phase)
 		return;
-	if (r->begin_ns && r->period_ops == period && op->nth == r->begin_nth + period && op->call_ns > r->begin_ns)
+	if (r->begin_ns && r->period_ops == period && op_clock_nth(op) == r->begin_nth + period &&
+	    op->call_ns > r->begin_ns)
 		step_count(c, r, op->call_ns - r->begin_ns);
 	r->begin_ns = op->call_ns;
-	r->begin_nth = op->nth;
+	r->begin_nth = op_clock_nth(op);
 	r->period_ops = period;
 }
 

@@ -33,9 +33,9 @@ static struct rank_name name_of(const struct tally_rank *r)
 	return n;
 }
 
-static bool has_steps(const struct proc *p)
+static bool has_steps(const struct tally_rank *r)
 {
-	return !p->shared && p->steps && p->steps->period_ops;
+	return rank_steps(r->proc, r->rank)->period_ops;
 }
 
 /* NULL: there are too many. */
@@ -58,7 +58,7 @@ static void job_count(struct job_sums *s, const struct tally_rank *r)
 		return;
 	j->ranks++;
 	j->seen += r->seen;
-	j->steps += has_steps(r->proc);
+	j->steps += has_steps(r);
 }
 
 static void jobs_write(struct page *p, const struct job_sums *s)
@@ -70,13 +70,15 @@ static void jobs_write(struct page *p, const struct job_sums *s)
 	}
 }
 
-static void steps_write(struct page *p, const struct rank_name *n, const struct proc *proc)
+static void steps_write(struct page *p, const struct rank_name *n, const struct tally_rank *r)
 {
-	if (!has_steps(proc))
+	const struct steps *s = rank_steps(r->proc, r->rank);
+
+	if (!has_steps(r))
 		return;
-	page_put(p, METRIC_STEPS, (double)proc->steps->n, n->job, n->rank);
-	if (proc->steps->median_s > 0)
-		page_put(p, METRIC_STEP_SECONDS, proc->steps->median_s, n->job, n->rank);
+	page_put(p, METRIC_STEPS, (double)s->n, n->job, n->rank);
+	if (s->median_s > 0)
+		page_put(p, METRIC_STEP_SECONDS, s->median_s, n->job, n->rank);
 }
 
 static void phases_write(struct page *p, const struct rank_name *n, const struct proc *proc)
@@ -179,7 +181,7 @@ static void rank_write(struct page *p, const struct tally_rank *r, const struct 
 {
 	struct rank_name n = name_of(r);
 
-	steps_write(p, &n, r->proc);
+	steps_write(p, &n, r);
 	phases_write(p, &n, r->proc);
 	operations_write(p, &n, r);
 	lateness_write(p, &n, &r->lateness);

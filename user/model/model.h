@@ -24,12 +24,13 @@
 #include "model/node.h"
 #include "model/outside.h"
 #include "model/phases.h"
+#include "model/steps.h"
 
 #define MODEL_OPS_KEPT 4096
 #define MODEL_MEMBERS_MAX 1024 /* communicators of one process, those that are over included; more are only counted */
 #define COMM_WARMUP_OPS 5      /* and the iterations of a member are known; or so many: */
 #define COMM_WARMUP_OPS_MAX 1000
-#define COMM_WARMUP_OPS_SHARED 100 /* the same of processes of several ranks: those have no iterations of their own */
+#define COMM_WARMUP_OPS_SHARED 100 /* the same of processes of several ranks: not all have iterations */
 #define COMM_WARMUP_NS 30000000000ull
 #define COMM_CARE_NS 10000000000ull
 
@@ -79,7 +80,7 @@ struct proc {
 	int rank, local_rank, world_size; /* global; -1 unknown. A child carries its rank's */
 	bool is_child, dead;
 	bool shared;        /* several ranks of one communicator are in it: no number is its own, see member_rank() */
-	bool by_threads;    /* shared, and its ranks were called for by several threads, in no fixed order */
+	bool by_threads;    /* shared, and its ranks were called for by several threads: each has a clock of its own */
 	bool comms_scanned; /* its memory was scanned, and every communicator in it was sampled */
 	int exit_code, exit_signal;
 	uint64_t exit_ns;
@@ -96,8 +97,9 @@ struct proc {
 	struct cuda_event *cuda_events;
 	struct call *calls; /* host waits in flight, one per thread at most */
 	uint64_t io_bytes, prev_io_bytes;
-	uint64_t n_ops;        /* all operations called so far */
-	struct steps *steps;   /* iteration clock of this rank */
+	uint64_t n_ops;      /* all operations called so far */
+	struct steps *steps; /* iteration clock of its calls; where by_threads none: */
+	struct rank_clock *rank_clocks;
 	struct proc *next;     /* of model, in order of appearance */
 	struct op *last_op;    /* newest operation called, through prev_in_proc; NULL none kept */
 	uint64_t last_call_ns; /* newest sign of its host code: an operation, a wait or its end, a creation call */
@@ -224,6 +226,7 @@ struct op {
 	struct op *next, *prev;                 /* of member */
 	struct op *next_in_proc, *prev_in_proc; /* all operations of that process in call order */
 	uint64_t nth;                           /* its number among all operations of the process, from 0 */
+	uint64_t rank_nth;                      /* where by_threads, among those of its rank: op_clock_nth() */
 	uint64_t arrive_bound_ns;   /* it was ready for it not before: enqueue, end bound of its stream's previous op */
 	uint64_t not_done_ns;       /* newest observation that it was not over, 0 none */
 	uint64_t seq_checked_ns;    /* NCCL's counters last confirmed its member's numbers; == call_ns: this very one */
@@ -268,14 +271,6 @@ struct comm_init {
 	uint64_t last_ns;  /* the newest caller called */
 	struct comm_init_member *members;
 	struct comm_init *next;
-};
-
-struct steps {             /* iteration clock of one rank: smallest period of its signature sequence */
-	size_t period_ops; /* 0: none found */
-	uint64_t n;        /* whole iterations seen since the period was found */
-	double median_s;   /* of the last iterations, 0 unknown */
-	uint64_t phase; /* an iteration starts at the operation with nth % period_ops == phase (canonical rotation) */
-	uint64_t role;  /* equal for ranks with equal iterations; 0 without a period */
 };
 
 struct model {           /* read by detectors and sinks as const */
@@ -344,9 +339,6 @@ const struct op *model_next_ended(struct model *m);
 const struct step_done *model_step_done(const struct model *m);
 const struct proc *model_proc(const struct model *m, uint64_t proc);        /* by proc_key() */
 const struct counter *proc_counter(const struct proc *p, const char *name); /* NULL: no such value was reported */
-/* The iteration that its next operation is of, counted from the first that was traced, as on the timeline. False: none
- * is known. */
-bool proc_step(const struct proc *p, uint64_t *ret_step);
 const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid);
 const struct proc *model_rank(const struct model *m, const struct job_id *job, int rank); /* job NULL: any */
 /* The member's operation with this sequence number among ops of `space` (SEQ_*); NULL: not entered or dropped. */

@@ -276,7 +276,7 @@ int op_hold(struct task_own *t, struct op *op)
 	return 0;
 }
 
-/* One thread that drives several GPUs calls in an order that repeats; threads of their own do not. */
+/* One thread that drives several GPUs calls in an order that repeats; of several threads only each for itself does. */
 static void threads_note(struct proc *p, const struct op *op)
 {
 	const struct op *last = p->last_op;
@@ -299,6 +299,7 @@ void op_link(struct model *m, struct proc *p, struct op *op)
 		p->last_op->next_in_proc = op;
 	p->last_op = op;
 	op->nth = p->n_ops++;
+	clock_count(p, op);
 	op->id = ++m->state->next_op_id;
 	m->n_ops++;
 	mb->n_called[op->kind]++;

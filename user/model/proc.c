@@ -30,7 +30,7 @@ static struct proc_own *proc_new(struct model *m, uint64_t key, uint64_t ts_ns)
 	p->p.job = &job_none;
 	p->p.name = p->p.container = p->p.pod = p->p.pod_name = p->p.namespace = p->p.slurm_job = p->p.slurm_step =
 		p->p.cuda_error_call = p->p.cuda_error_name = "";
-	p->p.steps = &p->steps;
+	p->p.steps = &p->clock.steps;
 	p->p.leader = &p->p;
 	HASH_ADD(hh, m->state->procs, p.key, sizeof(key), p);
 	if (!p->hh.tbl) {
@@ -137,6 +137,7 @@ static void task_free(struct proc_own *p, struct task_own *t)
 static void proc_reset(struct model *m, struct proc_own *p)
 {
 	p->p.shared = p->p.by_threads = p->warm = false;
+	rank_clocks_free(&p->p);
 	comm_inits_forget_proc(m, &p->p);
 	qps_gone_proc(m, &p->p);
 	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc) {
@@ -248,6 +249,7 @@ void proc_free(struct proc_own *p)
 	phases_free(p);
 	counters_free(&p->p);
 	storage_free(&p->p);
+	rank_clocks_free(&p->p);
 	HASH_ITER (hh, p->tasks, t, next) {
 		task_free(p, t);
 	}

@@ -158,13 +158,8 @@ struct proc_own {
 	struct capture *captures;
 	struct graph *graphs, *execs;
 	int n_lanes; /* streams that are branches of graphs */
-	struct steps steps;
-	uint64_t steps_checked_n; /* operations when the clock was last checked */
-	uint64_t steps_found_n;   /* when the period was found */
-	uint64_t steps_from_n;    /* history before does not count: the period broke there */
-	uint64_t steps_searched_n;
+	struct iteration_clock clock;
 	struct phases *phases; /* NULL: no mark of PyTorch came */
-	size_t steps_base;     /* period of the signatures; period_ops is a multiple of it */
 	UT_hash_handle hh;
 };
 
@@ -387,7 +382,11 @@ void phases_reset(struct proc_own *p); /* marks were missed: the present step is
 void phases_begin(struct proc_own *p); /* other marks are seen from now on */
 void phases_free(struct proc_own *p);
 
-/* steps.c */
+/* steps/ */
 int steps_tick(struct model *m, struct proc_own *p);
+void clock_count(struct proc *p, struct op *op);               /* a new one: its number among those of its rank */
+struct rank_clock *rank_clock_get(struct proc *p, int device); /* makes it; NULL without memory */
+void rank_clocks_free(struct proc *p);
+bool step_number(const struct steps *s, uint64_t n_ops, uint64_t *ret_step); /* of its next operation */
 
 #endif

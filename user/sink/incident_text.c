@@ -110,11 +110,11 @@ static void text_who(struct text *t, int *n, const struct finding *f, const stru
 }
 
 /* As the timeline counts. */
-static void text_step(struct text *t, const struct proc *p)
+static void text_step(struct text *t, const struct proc *p, int rank)
 {
 	uint64_t step;
 
-	if (proc_step(p, &step))
+	if (rank_step(p, rank, &step))
 		text_add(t, ", step %" PRIu64 " of this trace", step);
 }
 
@@ -129,7 +129,7 @@ static void text_where(struct text *t, const struct finding *f, const struct mod
 	place_add(t, &n, "host", f->host ? f->host : m->host);
 	text_who(t, &n, f, m);
 	if (p) {
-		text_step(t, p);
+		text_step(t, p, f->ranks[0]);
 		place_add(t, &n, "pod", *p->pod_name ? p->pod_name : p->pod);
 		place_add(t, &n, "container", p->container);
 		place_add(t, &n, "Slurm job", p->slurm_job);

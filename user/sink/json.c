@@ -250,7 +250,7 @@ static void add_place(cJSON *o, const struct finding *f, const struct model *m)
 	add_text_if(o, "namespace", p->namespace);
 	add_text_if(o, "slurm_job", p->slurm_job);
 	add_text_if(o, "slurm_step", p->slurm_step);
-	if (proc_step(p, &step))
+	if (rank_step(p, f->ranks[0], &step))
 		add_u64(o, "step", step);
 }
 

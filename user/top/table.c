@@ -184,10 +184,10 @@ static void row_finish(struct top_row *r)
 	int phase = proc_phase(p);
 
 	r->state = state_of(r, main_task);
+	if (rank_steps(p, r->rank)->period_ops)
+		r->step_s = rank_steps(p, r->rank)->median_s;
 	if (p->shared)
 		return;
-	if (p->steps && p->steps->period_ops)
-		r->step_s = p->steps->median_s;
 	if (phase >= 0 && phase < STEP_PHASES)
 		r->phase = phase;
 	if (main_task)

@@ -10,6 +10,7 @@
 #include "tests/unit/job/job_script.h"
 
 enum { COMM = 7, OTHER = 8, SEEN = 9, STREAM = 100, SIDE = 200, EVENT = 0xe0, GRAPH = 50, EXEC = 60, CHILD = 5000 };
+enum { THREADED = 6000, OF_THREADS = 0x600 };
 
 static struct model *m;
 static uint64_t now;
@@ -444,12 +445,39 @@ static void gpus_are_asked(void)
 	give(e);
 }
 
+static void thread_calls(int thread, enum op_kind kind)
+{
+	struct event e = job_call_event(0, kind, OF_THREADS + thread, STREAM + thread, 64);
+
+	e.tgid = THREADED;
+	e.tid = THREADED + 1 + thread;
+	give(e);
+}
+
+/* Two ranks in one process, a thread each. */
+static void threads_are_ranks(void)
+{
+	for (int r = 0; r < 2; r++) {
+		struct event e = job_seen_event(r, 2, OF_THREADS + r, OF_THREADS);
+
+		e.tgid = e.tid = THREADED;
+		e.comm_seen.device = r;
+		give(e);
+	}
+	for (int i = 0; i < 40; i++) {
+		for (int k = 0; k < 4; k++)
+			thread_calls((i + k) % 2, k < 2 ? OP_ALLREDUCE : OP_BROADCAST);
+		give((struct event){ .kind = EV_TICK });
+	}
+}
+
 struct model *busy_model_new(void)
 {
 	now = JOB_T0;
 	m = model_new();
 	session_begins();
 	ranks_appear();
+	threads_are_ranks();
 	for (int r = 0; r < 2; r++) {
 		comm_made(r, COMM);
 		comm_made(r, OTHER);

@@ -83,6 +83,8 @@ static const struct change refused[] = {
 	{ SNAPSHOT_GPU, FIELD(snapshot_gpu, answer), GPU_NO_ANSWER + 1 },
 	{ SNAPSHOT_GPU, FIELD(snapshot_gpu, driver), GPU_NO_ANSWER + 1 },
 	{ SNAPSHOT_QP, FIELD(snapshot_qp, qpn), 0 },
+	{ SNAPSHOT_RANK_CLOCK, FIELD(snapshot_rank_clock, n_ops), (1ull << 62) + 1 },
+	{ SNAPSHOT_RANK_CLOCK, FIELD(snapshot_rank_clock, device), 7 }, /* no member has it */
 };
 #define N_REFUSED (sizeof(refused) / sizeof(refused[0]))
 

@@ -45,6 +45,16 @@ static void text_set(char *buf, size_t cap, const char *text)
 	phrase_add(buf, cap, text);
 }
 
+/* Iterations of the rank that the thread calls for. */
+static uint64_t steps_done(const struct proc *p, uint32_t tid)
+{
+	const struct op *op = p->by_threads ? p->last_op : NULL;
+
+	while (op && op->tid != tid)
+		op = op->prev_in_proc;
+	return op ? member_steps(op->member)->n : p->steps ? p->steps->n : 0;
+}
+
 void pause_place_read(struct pause_place *at, const struct model *m, const struct proc *p, uint32_t tid,
 		      uint64_t since_ns)
 {
@@ -52,7 +62,7 @@ void pause_place_read(struct pause_place *at, const struct model *m, const struc
 
 	if (!at->first_ns) {
 		at->first_ns = m->now_ns;
-		at->steps = p->steps ? p->steps->n : 0;
+		at->steps = steps_done(p, tid);
 	}
 	if (t && t->stack.ns > since_ns) {
 		at->site[0] = 0;

@@ -70,13 +70,13 @@ static int votes_count(const struct model *m, const struct comm *c, int space, u
 /* Does the operation repeat what its rank did one iteration before? -1: no iteration known. */
 static int habitual(const struct op *op)
 {
-	const struct steps *s = op->member->proc->steps;
+	const struct steps *s = member_steps(op->member);
 	const struct op *old = op;
 
-	if (!s || !s->period_ops)
+	if (!s->period_ops)
 		return -1;
 	for (size_t i = 0; old && i < s->period_ops; i++)
-		old = old->prev_in_proc;
+		old = op_before(old);
 	return old ? old->signature == op->signature : -1;
 }
 

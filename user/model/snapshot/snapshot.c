@@ -89,9 +89,12 @@ int model_snapshot(struct model *m, int (*each)(void *to, const struct event *e)
 		emit_streams(&r, proc_own(p));
 	}
 	emit_ops(&r);
-	for (struct proc *p = m->procs; p; p = p->next)
-		if (proc_own(p)->hashed)
-			emit_items(&r, proc_own(p));
+	for (struct proc *p = m->procs; p; p = p->next) {
+		if (!proc_own(p)->hashed)
+			continue;
+		emit_items(&r, proc_own(p));
+		emit_rank_clocks(&r, p);
+	}
 	emit_gpus(&r);
 	emit_qps(&r);
 	emit_body(&r, NULL, 0, SNAPSHOT_END, NULL, 0, NULL, 0);
@@ -138,6 +141,7 @@ static const struct {
 	[SNAPSHOT_END] = { end_take, 0 },
 	[SNAPSHOT_GPU] = { take_gpu, sizeof(struct snapshot_gpu) },
 	[SNAPSHOT_QP] = { take_qp, sizeof(struct snapshot_qp) },
+	[SNAPSHOT_RANK_CLOCK] = { take_rank_clock, sizeof(struct snapshot_rank_clock) },
 };
 
 int snapshot_apply(struct model *m, const struct event *e)

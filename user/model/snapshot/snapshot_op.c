@@ -37,8 +37,10 @@ static int kept_add(struct kept *t, struct op *op)
 
 static size_t newest_wanted(const struct proc_own *p)
 {
-	size_t n = PERIODS * p->steps.period_ops;
+	size_t n = PERIODS * p->clock.steps.period_ops;
 
+	for (const struct rank_clock *c = p->p.rank_clocks; c; c = c->next)
+		n += PERIODS * c->clock.steps.period_ops;
 	return smaller(larger(n, NEWEST_MIN), NEWEST_MAX);
 }
 

@@ -25,6 +25,8 @@ void emit_event(struct snapshot_writer *r, const struct event *e);
 void emit_procs(struct snapshot_writer *r);
 int take_proc(struct model *m, const struct event *e);
 int take_task(struct model *m, const struct event *e);
+void emit_rank_clocks(struct snapshot_writer *r, const struct proc *p); /* behind its operations */
+int take_rank_clock(struct model *m, const struct event *e);
 
 void emit_comms(struct snapshot_writer *r);
 int take_member(struct model *m, const struct event *e);

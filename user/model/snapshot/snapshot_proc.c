@@ -58,20 +58,20 @@ static void identity_emit(struct snapshot_writer *r, const struct proc_own *own)
 	emit_event(r, &e);
 }
 
-static struct snapshot_steps steps_body(const struct proc_own *p)
+static struct snapshot_steps steps_body(const struct iteration_clock *c)
 {
-	const struct steps *s = &p->steps;
+	const struct steps *s = &c->steps;
 
 	return (struct snapshot_steps){
 		.period_ops = s->period_ops,
 		.n = s->n,
 		.phase = s->phase,
 		.role = s->role,
-		.checked_n = p->steps_checked_n,
-		.found_n = p->steps_found_n,
-		.from_n = p->steps_from_n,
-		.searched_n = p->steps_searched_n,
-		.base = p->steps_base,
+		.checked_n = c->checked_n,
+		.found_n = c->found_n,
+		.from_n = c->from_n,
+		.searched_n = c->searched_n,
+		.base = c->base,
 		.median_bits = bits_of(s->median_s),
 	};
 }
@@ -97,7 +97,7 @@ static void proc_emit(struct snapshot_writer *r, const struct proc_own *own)
 		.prev_throttled_ns = p->prev_throttled_ns,
 		.prev_throttle_seen_ns = p->prev_throttle_seen_ns,
 		.quota_bits = bits_of(p->quota_cores),
-		.steps = steps_body(own),
+		.steps = steps_body(&own->clock),
 		.n_gpu_spans = p->n_gpu_spans,
 		.exit_code = p->exit_code,
 		.exit_signal = p->exit_signal,
@@ -196,22 +196,65 @@ void emit_procs(struct snapshot_writer *r)
 	}
 }
 
-static void steps_take(struct proc_own *p, const struct snapshot_steps *b)
+static void steps_take(struct iteration_clock *c, uint64_t n_ops, const struct snapshot_steps *b)
 {
 	if (b->period_ops > MODEL_OPS_KEPT || b->base > b->period_ops || (b->period_ops && !b->base) ||
-	    b->checked_n > p->p.n_ops || b->found_n > b->checked_n || b->from_n > p->p.n_ops ||
-	    b->searched_n > p->p.n_ops)
+	    b->checked_n > n_ops || b->found_n > b->checked_n || b->from_n > n_ops || b->searched_n > n_ops)
 		return; /* no clock of ours */
-	p->steps = (struct steps){ .period_ops = b->period_ops,
-				   .n = b->n,
-				   .phase = b->phase,
-				   .role = b->role,
-				   .median_s = double_of(b->median_bits) };
-	p->steps_checked_n = b->checked_n;
-	p->steps_found_n = b->found_n;
-	p->steps_from_n = b->from_n;
-	p->steps_searched_n = b->searched_n;
-	p->steps_base = b->base;
+	*c = (struct iteration_clock){
+		.steps = { .period_ops = b->period_ops,
+			   .n = b->n,
+			   .phase = b->phase,
+			   .role = b->role,
+			   .median_s = double_of(b->median_bits) },
+		.checked_n = b->checked_n,
+		.found_n = b->found_n,
+		.from_n = b->from_n,
+		.searched_n = b->searched_n,
+		.base = b->base,
+	};
+}
+
+void emit_rank_clocks(struct snapshot_writer *r, const struct proc *p)
+{
+	for (const struct rank_clock *c = p->rank_clocks; c; c = c->next) {
+		struct snapshot_rank_clock b = { .n_ops = c->n_ops,
+						 .device = c->device,
+						 .steps = steps_body(&c->clock) };
+
+		emit_body(r, p, p->tgid, SNAPSHOT_RANK_CLOCK, &b, sizeof(b), NULL, 0);
+	}
+}
+
+static bool has_device(const struct proc *p, int device)
+{
+	const struct member *mb = p->members;
+
+	while (mb && mb->device != device)
+		mb = mb->next_in_proc;
+	return mb;
+}
+
+/* The operations that are kept are the newest: their numbers follow from how many there were. */
+int take_rank_clock(struct model *m, const struct event *e)
+{
+	const struct snapshot_rank_clock *b = e->snapshot.body;
+	struct proc_own *own = proc_get(m, event_proc(e), e->ts_ns);
+	struct rank_clock *c;
+	uint64_t n = b->n_ops;
+
+	if (own && (!own->p.shared || !has_device(&own->p, b->device) || n > 1ull << 62))
+		return -EINVAL;
+	c = own ? rank_clock_get(&own->p, b->device) : NULL;
+	if (!c)
+		return -ENOMEM;
+	own->p.by_threads = true;
+	c->n_ops = b->n_ops;
+	steps_take(&c->clock, b->n_ops, &b->steps);
+	for (struct op *op = own->p.last_op; op && n; op = op->prev_in_proc)
+		if (op->member->device == b->device)
+			op->rank_nth = --n;
+	return 0;
 }
 
 /* What events said of it, and what hangs on it; all else is the snapshot's. */
@@ -245,6 +288,7 @@ static struct proc proc_who(const struct proc *p)
 		.cuda_events = p->cuda_events,
 		.calls = p->calls,
 		.steps = p->steps,
+		.rank_clocks = p->rank_clocks,
 		.storage = p->storage,
 		.storage_of_rank = p->storage_of_rank,
 		.next = p->next,
@@ -298,7 +342,7 @@ int take_proc(struct model *m, const struct event *e)
 	own->warm = b->warm;
 	own->unprobed = p->shed >> PROBES_NEEDED & 1;
 	m->state->any_unprobed |= own->unprobed;
-	steps_take(own, &b->steps);
+	steps_take(&own->clock, p->n_ops, &b->steps);
 	return 0;
 }
 

@@ -54,22 +54,43 @@ static int steps_step(struct sink *base, const struct step_done *s, const struct
 	return lines_out_put(&to->out, line, (size_t)n);
 }
 
-/* At the end the iteration clock of each rank that has one. */
+static int clock_put(struct line_sink *to, const struct proc *p, int rank, const char *gpu)
+{
+	const struct steps *s = rank_steps(p, rank);
+	char line[192];
+	int n = snprintf(line, sizeof(line),
+			 "{\"rank\":%d,\"pid\":%u%s,\"period_ops\":%zu,\"iterations\":%" PRIu64 ",\"median_s\":%.6f}\n",
+			 rank, p->tgid, gpu, s->period_ops, s->n, s->median_s);
+
+	return lines_out_put(&to->out, line, (size_t)n);
+}
+
+/* Of a process that is several ranks: each, with its GPU. */
+static int clocks_put(struct line_sink *to, const struct proc *p)
+{
+	const struct member *mb = rank_above(p, -1);
+	char gpu[32] = "";
+	int err = 0;
+
+	for (; !err && mb; mb = rank_above(p, member_rank(mb))) {
+		if (member_gpu(mb) >= 0)
+			snprintf(gpu, sizeof(gpu), ",\"gpu\":%d", member_gpu(mb));
+		err = clock_put(to, p, member_rank(mb), member_gpu(mb) < 0 ? "" : gpu);
+	}
+	return err;
+}
+
+/* At the end the iteration clock of each rank. */
 static int steps_close(struct sink *base, const struct model *m)
 {
 	struct line_sink *to = (struct line_sink *)base;
-	char line[160];
-	int n, err = 0, closed;
+	int err = 0, closed;
 
-	for (const struct proc *p = m->procs; !err && p; p = p->next) {
-		if (!p->steps || p->leader != p || p->rank < 0)
-			continue;
-		n = snprintf(line, sizeof(line),
-			     "{\"rank\":%d,\"pid\":%u,\"period_ops\":%zu,\"iterations\":%" PRIu64
-			     ",\"median_s\":%.6f}\n",
-			     p->rank, p->tgid, p->steps->period_ops, p->steps->n, p->steps->median_s);
-		err = lines_out_put(&to->out, line, (size_t)n);
-	}
+	for (const struct proc *p = m->procs; !err && p; p = p->next)
+		if (p->leader == p && p->shared)
+			err = clocks_put(to, p);
+		else if (p->steps && p->leader == p && p->rank >= 0)
+			err = clock_put(to, p, p->rank, "");
 	closed = line_sink_close(base, m);
 	return err ? err : closed;
 }

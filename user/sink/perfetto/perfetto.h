@@ -179,6 +179,9 @@ struct track *thread_child_track(struct perfetto_sink *p, const struct model *m,
 				 uint32_t tid, const char *name);
 struct track *process_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
 				  const char *name);
+/* The same of a member's GPU, where its process is several ranks. */
+struct track *seat_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind,
+			       const struct member *mb, const char *name);
 /* What the ranks' communicators are for becomes known with their use. */
 void comms_rename(struct perfetto_sink *p, const struct model *m);
 struct track *stream_track(struct perfetto_sink *p, const struct model *m, const struct op *op);

@@ -52,6 +52,15 @@ static void held_draw(struct perfetto_sink *p, struct track *t)
 	c->n = 1;
 }
 
+/* Where threads call for the ranks of a process: below the rank's GPU. */
+static struct track *steps_track(struct perfetto_sink *p, const struct model *m, const struct member *mb)
+{
+	const struct proc *proc = mb->proc;
+
+	return proc->by_threads ? seat_child_track(p, m, TRACK_KIND_SPANS, mb, STEPS)
+				: process_child_track(p, m, TRACK_KIND_SPANS, proc->key, STEPS);
+}
+
 static struct step_clock *clock_of(struct track *t, uint64_t period_ops)
 {
 	if (t && !t->steps)
@@ -73,18 +82,18 @@ void steps_finish(struct perfetto_sink *p)
 void step_add(struct perfetto_sink *p, const struct op *op, const struct model *m)
 {
 	const struct proc *proc = op->member->proc;
-	const struct steps *s = proc->steps;
+	const struct steps *s = member_steps(op->member);
 	struct step_clock *c;
 	struct track *t;
 
-	if (proc->has_phases || !s || !s->period_ops || proc->leader != proc || (proc->rank < 0 && !proc->shared) ||
-	    op->nth % s->period_ops != s->phase)
+	if (proc->has_phases || !s->period_ops || proc->leader != proc || (proc->rank < 0 && !proc->shared) ||
+	    op_clock_nth(op) % s->period_ops != s->phase)
 		return;
-	t = process_child_track(p, m, TRACK_KIND_SPANS, proc->key, STEPS);
+	t = steps_track(p, m, op->member);
 	c = clock_of(t, s->period_ops);
-	if (!c || (c->n && op->nth <= c->begins[c->n - 1].nth))
+	if (!c || (c->n && op_clock_nth(op) <= c->begins[c->n - 1].nth))
 		return; /* it ended later than one that was called after it */
-	c->begins[c->n++] = (struct step_begin){ op->nth, op->call_ns };
+	c->begins[c->n++] = (struct step_begin){ op_clock_nth(op), op->call_ns };
 	if (s->n * s->period_ops >= PROVED_OPS || c->n == PROVED_OPS + 2)
 		held_draw(p, t);
 }

@@ -356,6 +356,19 @@ static uint64_t seat_uuid(struct perfetto_sink *p, const struct model *m, const 
 	return track_uuid(p, track_get(p, key, process_uuid(p, m, mb->proc->key), name));
 }
 
+struct track *seat_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind,
+			       const struct member *mb, const char *name)
+{
+	struct track_key key = { .kind = kind,
+				 .node = mb->proc->key >> 32,
+				 .tgid = mb->proc->tgid,
+				 .a = (uintptr_t)name,
+				 .b = (uint64_t)mb->device + 1 };
+	struct track *t = track_find(p, &key);
+
+	return t ? t : track_get(p, key, seat_uuid(p, m, mb), name);
+}
+
 static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const struct member *mb)
 {
 	struct track_key key = comm_key(mb);

@@ -122,11 +122,11 @@ static void steps_before(struct heat *h, struct heat_row *row, const struct op *
 	size_t n = 0;
 	uint64_t from_ns = row->n ? row->last_ns : 0;
 
-	for (op = op->prev_in_proc; op && op->call_ns > from_ns && n < 256; op = op->prev_in_proc)
-		if (op->nth % s->period_ops == s->phase)
+	for (op = op_before(op); op && op->call_ns > from_ns && n < 256; op = op_before(op))
+		if (op_clock_nth(op) % s->period_ops == s->phase)
 			at[n++] = op;
 	while (n--)
-		step_begin(h, row, at[n]->nth, at[n]->call_ns);
+		step_begin(h, row, op_clock_nth(at[n]), at[n]->call_ns);
 }
 
 static void points_move(struct heat_row *row)
@@ -151,15 +151,15 @@ static void clock_begin(struct heat *h, struct heat_row *row, const struct op *o
 void heat_op(struct heat *h, struct heat_row *row, const struct op *op)
 {
 	const struct proc *p = op->member->proc;
-	const struct steps *s = p->steps;
-	bool fresh;
+	const struct steps *s = member_steps(op->member);
+	bool fresh, one_clock = p->shared && !p->by_threads; /* of several rows */
 
-	if (!s || !s->period_ops || p->leader != p || p->shared || op->nth % s->period_ops != s->phase)
+	if (!s->period_ops || p->leader != p || one_clock || op_clock_nth(op) % s->period_ops != s->phase)
 		return;
 	fresh = row->period_ops != s->period_ops;
 	if (fresh)
 		clock_begin(h, row, op, s);
-	step_begin(h, row, op->nth, op->call_ns);
+	step_begin(h, row, op_clock_nth(op), op->call_ns);
 	if (fresh)
 		points_move(row);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * steps.c - the iteration clock of a rank: the smallest period of its signature sequence, found on the reversed
+ * steps.c - an iteration clock: the smallest period of the signature sequence of what it counts, found on the reversed
  * sequence by the Z-function. A run of equal operations (all-reduce buckets of one size) has period 1 in the
  * signatures; there the pauses between calls show how many make a step.
  */
@@ -23,6 +23,12 @@
 #define MULTIPLE_MAX 64
 #define MEDIAN_OF 9
 
+struct calls { /* that a clock counts */
+	struct iteration_clock *clock;
+	uint64_t n;
+	const struct op *last;
+};
+
 struct window { /* newest first */
 	size_t n;
 	uint64_t *sig;
@@ -30,11 +36,11 @@ struct window { /* newest first */
 	double *gap_s; /* call to the call before */
 };
 
-static int window_fill(struct model *m, const struct proc_own *p, struct window *w)
+static int window_fill(struct model *m, const struct calls *calls, struct window *w)
 {
 	struct model_state *st = m->state;
-	uint64_t have = p->p.n_ops - p->steps_from_n;
-	const struct op *op = p->p.last_op;
+	uint64_t have = calls->n - calls->clock->from_n;
+	const struct op *op = calls->last, *before;
 
 	if (!st->scratch)
 		st->scratch = calloc(2 * WINDOW, sizeof(*st->scratch));
@@ -43,9 +49,10 @@ static int window_fill(struct model *m, const struct proc_own *p, struct window 
 	if (!st->scratch || !st->scratch_s)
 		return -ENOMEM;
 	*w = (struct window){ .sig = st->scratch, .z = (size_t *)(st->scratch + WINDOW), .gap_s = st->scratch_s };
-	for (; op && w->n < WINDOW && w->n < have; op = op->prev_in_proc) {
+	for (; op && w->n < WINDOW && w->n < have; op = before) {
+		before = op_before(op);
 		w->sig[w->n] = op->signature;
-		w->gap_s[w->n++] = op->prev_in_proc ? (double)(op->call_ns - op->prev_in_proc->call_ns) * 1e-9 : 0;
+		w->gap_s[w->n++] = before ? (double)(op->call_ns - before->call_ns) * 1e-9 : 0;
 	}
 	return 0;
 }
@@ -164,59 +171,59 @@ static uint64_t role_hash(const struct window *w, size_t p, size_t rot)
 	return h ? h : 1;
 }
 
-static void clock_set(struct proc_own *p, const struct window *w, size_t base)
+static void clock_set(const struct calls *calls, const struct window *w, size_t base)
 {
-	struct steps *s = &p->steps;
+	struct iteration_clock *c = calls->clock;
 	size_t period = base == 1 ? multiple_find(w) : base;
 	size_t rot = rotation_least(w, base);
 
-	if (period != s->period_ops) {
-		p->steps_found_n = p->p.n_ops;
-		s->n = 0;
-		s->median_s = 0;
+	if (period != c->steps.period_ops) {
+		c->found_n = calls->n;
+		c->steps.n = 0;
+		c->steps.median_s = 0;
 	}
-	p->steps_base = base;
-	s->period_ops = period;
-	s->role = role_hash(w, base, rot);
+	c->base = base;
+	c->steps.period_ops = period;
+	c->steps.role = role_hash(w, base, rot);
 	if (period != base)
 		rot = rotation_by_pause(w, period);
-	s->phase = (p->p.n_ops - period + rot) % period;
+	c->steps.phase = (calls->n - period + rot) % period;
 }
 
 /* After a clock that held, what comes is something new; after one that did not, history still counts. */
-static void clock_lost(struct proc_own *p)
+static void clock_lost(struct iteration_clock *c)
 {
-	if (p->steps_checked_n - p->steps_found_n >= HELD_MIN &&
-	    p->steps_checked_n - p->steps_found_n >= 8 * p->steps_base)
-		p->steps_from_n = p->steps_checked_n;
-	memset(&p->steps, 0, sizeof(p->steps));
-	p->steps_base = 0;
+	if (c->checked_n - c->found_n >= HELD_MIN && c->checked_n - c->found_n >= 8 * c->base)
+		c->from_n = c->checked_n;
+	memset(&c->steps, 0, sizeof(c->steps));
+	c->base = 0;
 }
 
 /* Do the operations since the last sample repeat those one period before? */
-static bool clock_holds(const struct proc_own *p)
+static bool clock_holds(const struct calls *calls)
 {
-	uint64_t fresh = p->p.n_ops - p->steps_checked_n;
-	const struct op *op = p->p.last_op, *old = op;
+	uint64_t fresh = calls->n - calls->clock->checked_n;
+	const struct op *op = calls->last, *old = op;
 
-	for (size_t i = 0; i < p->steps_base && old; i++)
-		old = old->prev_in_proc;
-	for (; fresh && op && old; fresh--, op = op->prev_in_proc, old = old->prev_in_proc)
+	for (size_t i = 0; i < calls->clock->base && old; i++)
+		old = op_before(old);
+	for (; fresh && op && old; fresh--, op = op_before(op), old = op_before(old))
 		if (op->signature != old->signature)
 			return false;
 	return true;
 }
 
-static double step_median_s(const struct proc_own *p)
+static double step_median_s(const struct calls *calls)
 {
-	const struct op *op = p->p.last_op, *old;
+	const struct steps *st = &calls->clock->steps;
+	const struct op *op = calls->last, *old;
 	double s[MEDIAN_OF];
 	size_t n = 0;
 
-	for (; op && n < MEDIAN_OF && n < p->steps.n; op = old) {
+	for (; op && n < MEDIAN_OF && n < st->n; op = old) {
 		old = op;
-		for (size_t i = 0; i < p->steps.period_ops && old; i++)
-			old = old->prev_in_proc;
+		for (size_t i = 0; i < st->period_ops && old; i++)
+			old = op_before(old);
 		if (old)
 			s[n++] = (double)(op->call_ns - old->call_ns) * 1e-9;
 	}
@@ -224,60 +231,90 @@ static double step_median_s(const struct proc_own *p)
 	return n ? s[n / 2] : 0;
 }
 
-static int clock_search(struct model *m, struct proc_own *p)
+static int clock_search(struct model *m, const struct calls *calls)
 {
 	struct window w;
 	size_t base;
-	int err = window_fill(m, p, &w);
+	int err = window_fill(m, calls, &w);
 
 	if (err)
 		return err;
-	p->steps_searched_n = p->p.n_ops;
+	calls->clock->searched_n = calls->n;
 	z_function(&w);
 	base = period_find(&w);
 	if (base)
-		clock_set(p, &w, base);
+		clock_set(calls, &w, base);
 	return 0;
 }
 
 /* A clock found on a short history is checked again when that has doubled. */
-static bool search_due(const struct proc_own *p)
+static bool search_due(const struct calls *calls)
 {
-	uint64_t have = p->p.n_ops - p->steps_from_n, had = p->steps_searched_n - p->steps_from_n;
+	const struct iteration_clock *c = calls->clock;
+	uint64_t have = calls->n - c->from_n, had = c->searched_n - c->from_n;
 
-	return !p->steps_base || (had < WINDOW && have >= 2 * had);
+	return !c->base || (had < WINDOW && have >= 2 * had);
 }
 
-int steps_tick(struct model *m, struct proc_own *p)
+static int clock_tick(struct model *m, const struct calls *calls)
 {
+	struct iteration_clock *c = calls->clock;
 	uint64_t n;
 	int err = 0;
 
-	if (p->p.n_ops == p->steps_checked_n || p->p.is_child || p->p.reported_ns)
+	if (calls->n == c->checked_n)
 		return 0;
-	if (p->steps_base && (p->p.by_threads || !clock_holds(p)))
-		clock_lost(p);
-	if (p->p.by_threads) /* whose calls come in no order that repeats: what looks like one is chance */
-		return 0;
-	if (search_due(p))
-		err = clock_search(m, p);
-	p->steps_checked_n = p->p.n_ops;
-	if (!p->steps.period_ops)
+	if (c->base && !clock_holds(calls))
+		clock_lost(c);
+	if (search_due(calls))
+		err = clock_search(m, calls);
+	c->checked_n = calls->n;
+	if (!c->steps.period_ops)
 		return err;
-	n = (p->p.n_ops - p->steps_found_n) / p->steps.period_ops;
-	if (n != p->steps.n) {
-		p->steps.n = n;
-		p->steps.median_s = step_median_s(p);
+	n = (calls->n - c->found_n) / c->steps.period_ops;
+	if (n != c->steps.n) {
+		c->steps.n = n;
+		c->steps.median_s = step_median_s(calls);
 	}
 	return err;
 }
 
-bool proc_step(const struct proc *p, uint64_t *ret_step)
+static const struct op *newest_on(const struct proc *p, int device)
 {
-	const struct steps *s = p->steps;
+	const struct op *op = p->last_op;
 
-	if (!s || !s->period_ops || s->n < REPEATS || p->n_ops < s->phase)
+	while (op && op->member->device != device)
+		op = op->prev_in_proc;
+	return op;
+}
+
+/* What all threads call together comes in no order that repeats: a clock of that would be chance. */
+static int rank_clocks_tick(struct model *m, struct proc_own *p)
+{
+	int err = 0, one;
+
+	if (p->clock.base)
+		p->clock = (struct iteration_clock){ .checked_n = p->p.n_ops, .from_n = p->p.n_ops };
+	for (struct rank_clock *r = p->p.rank_clocks; r; r = r->next) {
+		one = clock_tick(m, &(struct calls){ &r->clock, r->n_ops, newest_on(&p->p, r->device) });
+		err = err ? err : one;
+	}
+	return err;
+}
+
+int steps_tick(struct model *m, struct proc_own *p)
+{
+	if (p->p.is_child || p->p.reported_ns)
+		return 0;
+	if (p->p.by_threads)
+		return rank_clocks_tick(m, p);
+	return clock_tick(m, &(struct calls){ &p->clock, p->p.n_ops, p->p.last_op });
+}
+
+bool step_number(const struct steps *s, uint64_t n_ops, uint64_t *ret_step)
+{
+	if (!s->period_ops || s->n < REPEATS || n_ops < s->phase)
 		return false;
-	*ret_step = (p->n_ops - s->phase) / s->period_ops;
+	*ret_step = (n_ops - s->phase) / s->period_ops;
 	return true;
 }

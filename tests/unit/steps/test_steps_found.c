@@ -238,16 +238,16 @@ static void looked_for_again(void **state)
 	(void)state;
 	word(0, "ab", 3);
 	assert_int_equal(looked(0)->period_ops, 2);
-	assert_false(proc_step(model_proc(m, job_pid(0)), &step)); /* not three whole ones yet */
+	assert_false(rank_step(model_proc(m, job_pid(0)), 0, &step)); /* not three whole ones yet */
 	word(0, "ab", 2);
 	looked(0);
-	assert_false(proc_step(model_proc(m, job_pid(0)), &step));
+	assert_false(rank_step(model_proc(m, job_pid(0)), 0, &step));
 	word(0, "ab", 1);
 	looked(0);
-	assert_true(proc_step(model_proc(m, job_pid(0)), &step));
+	assert_true(rank_step(model_proc(m, job_pid(0)), 0, &step));
 	assert_int_equal(step, (12 - model_proc(m, job_pid(0))->steps->phase) / 2);
 	call(0, 'a', MSEC);
-	assert_true(proc_step(model_proc(m, job_pid(0)), &step));
+	assert_true(rank_step(model_proc(m, job_pid(0)), 0, &step));
 	assert_int_equal(step, (13 - model_proc(m, job_pid(0))->steps->phase) / 2);
 }
 
