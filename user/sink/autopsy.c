@@ -111,10 +111,40 @@ static bool is_rank(const struct proc *p)
 	return !p->is_child && (p->rank >= 0 || p->members);
 }
 
-static void member_count(const struct member *mb, bool *moved, bool *counted)
+/* One rank of a process that is several: by one of its members; else `of` is NULL, and the process the rank. */
+struct rank_row {
+	const struct proc *p;
+	const struct member *of;
+};
+
+/* The next rank of the process behind `last`, which begins as { p, NULL }. False: there is none. */
+static bool row_next(struct rank_row *last, bool is_first)
 {
-	*moved |= mb->samples.moved;
-	*counted |= mb->samples.counted;
+	const struct proc *p = last->p;
+
+	if (!p->shared)
+		return is_first;
+	last->of = rank_above(p, is_first ? -1 : member_rank(last->of));
+	return last->of;
+}
+
+static bool is_of_row(const struct member *mb, const struct rank_row *row)
+{
+	return !row->of || mb->device == row->of->device;
+}
+
+static void row_count(struct census *c, const struct rank_row *row)
+{
+	bool moved = false, counted = false;
+
+	for (const struct member *mb = row->p->members; mb; mb = mb->next_in_proc) {
+		moved |= is_of_row(mb, row) && mb->samples.moved;
+		counted |= is_of_row(mb, row) && mb->samples.counted;
+	}
+	c->n_ranks++;
+	c->n_seen += row->p->members != NULL;
+	c->n_moved += moved;
+	c->n_uncounted += row->p->members && !counted;
 }
 
 static struct census census_take(const struct model *m)
@@ -122,16 +152,10 @@ static struct census census_take(const struct model *m)
 	struct census c = { 0 };
 
 	for (const struct proc *p = m->procs; p; p = p->next) {
-		bool moved = false, counted = false;
+		struct rank_row row = { p, NULL };
 
-		if (!is_rank(p))
-			continue;
-		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-			member_count(mb, &moved, &counted);
-		c.n_ranks++;
-		c.n_seen += p->members != NULL;
-		c.n_moved += moved;
-		c.n_uncounted += p->members && !counted;
+		for (bool more = is_rank(p) && row_next(&row, true); more; more = row_next(&row, false))
+			row_count(&c, &row);
 	}
 	return c;
 }
@@ -220,14 +244,16 @@ static void text_verdict(struct text *t, const struct autopsy_sink *s, const str
 /* --- ranks --- */
 
 /* The largest communicator first. */
-static const struct member *member_after(const struct proc *p, const struct member *last)
+static const struct member *member_after(const struct rank_row *row, const struct member *last)
 {
 	const struct member *best = NULL;
 	bool past = !last;
 
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+	for (const struct member *mb = row->p->members; mb; mb = mb->next_in_proc) {
 		int n = mb->comm->nranks;
 
+		if (!is_of_row(mb, row))
+			continue;
 		if (mb == last) {
 			past = true;
 			continue;
@@ -242,7 +268,7 @@ static const struct member *member_after(const struct proc *p, const struct memb
 
 int autopsy_rank(const struct proc *p)
 {
-	const struct member *mb = p->rank < 0 ? member_after(p, NULL) : NULL;
+	const struct member *mb = p->rank < 0 ? member_after(&(struct rank_row){ p, NULL }, NULL) : NULL;
 
 	return mb ? mb->rank : p->rank;
 }
@@ -329,14 +355,15 @@ static int place_columns(int width)
 	return width && width < 110 ? 18 : 34;
 }
 
-static void text_rank(struct text *t, const struct model *m, const struct proc *p, int width)
+static void text_rank(struct text *t, const struct model *m, const struct rank_row *row, int width)
 {
 	size_t from = t->len;
+	const struct proc *p = row->p;
 	const struct task *main = main_task(p);
-	const struct member *mb = member_after(p, NULL);
+	const struct member *mb = member_after(row, NULL);
 	int n = 0;
 
-	text_add(t, "%5d %8u ", autopsy_rank(p), p->tgid);
+	text_add(t, "%5d %8u ", row->of ? member_rank(row->of) : autopsy_rank(p), p->tgid);
 	if (m->merged)
 		text_cell(t, p->node->name, HOST_COLUMNS);
 	if (mb && mb->device >= 0)
@@ -347,7 +374,7 @@ static void text_rank(struct text *t, const struct model *m, const struct proc *
 	text_cell(t, place_word(main), place_columns(width));
 	if (!mb)
 		text_add(t, "  not read");
-	for (; mb && n < COMMS_SHOWN; mb = member_after(p, mb), n++)
+	for (; mb && n < COMMS_SHOWN; mb = member_after(row, mb), n++)
 		text_member(t, mb);
 	text_add(t, "%s\n", mb ? "  \u2026" : "");
 	text_cut(t, from, width);
@@ -382,8 +409,12 @@ static void text_ranks(struct text *t, const struct model *m, int width)
 			 place_columns(width) - 2, "IN");
 		text_cut(t, from, width);
 	}
-	for (size_t i = 0; i < n; i++)
-		text_rank(t, m, all[i], width);
+	for (size_t i = 0; i < n; i++) {
+		struct rank_row row = { all[i], NULL };
+
+		for (bool more = row_next(&row, true); more; more = row_next(&row, false))
+			text_rank(t, m, &row, width);
+	}
 	free(all);
 }
 

@@ -272,13 +272,25 @@ static int terminal_incident(struct sink *base, const struct incident *i, const 
 	return waits_for_call_site(i) && held_add(s, i) ? 0 : incident_print(s, i, m);
 }
 
+/* "rank 3", "ranks 0, 1", behind `before`. False: it is not known, and nothing is added. */
+static bool ranks_add(struct text *t, const char *before, const struct proc *p)
+{
+	const struct member *mb = p && p->shared ? rank_above(p, -1) : NULL;
+
+	if (!mb && (!p || p->rank < 0))
+		return false;
+	if (!mb)
+		text_add(t, "%srank %d", before, p->rank);
+	else
+		text_add(t, "%sranks %d", before, member_rank(mb));
+	while (mb && (mb = rank_above(p, member_rank(mb))))
+		text_add(t, ", %d", member_rank(mb));
+	return true;
+}
+
 static void who_add(struct text *t, const struct event *e, const struct model *m)
 {
-	const struct proc *p = model_proc(m, event_proc(e));
-
-	if (p && p->rank >= 0)
-		text_add(t, "rank %d ", p->rank);
-	text_add(t, "(pid %u)", e->tgid);
+	text_add(t, ranks_add(t, "", model_proc(m, event_proc(e))) ? " (pid %u)" : "pid %u", e->tgid);
 }
 
 /* 61,000 */
@@ -303,9 +315,7 @@ static void budget_add(struct text *t, const struct event *e, const struct model
 	const struct proc *p = model_proc(m, event_proc(e));
 
 	text_add(t, "process %u", e->tgid);
-	if (p && p->rank >= 0)
-		text_add(t, " (rank %d)", p->rank);
-	text_add(t, ": ");
+	text_add(t, ranks_add(t, " (", p) ? "): " : ": ");
 	count_add(t, e->budget.hits_per_s);
 	text_add(t, " probe hits a second x %.1f us = ", e->budget.cost_ns / 1e3);
 	percent_add(t, e->budget.hits_per_s, e->budget.cost_ns);

@@ -145,6 +145,24 @@ static void another_communicator_takes_no_sample(void **state)
 	assert_int_equal(path_samples(path(0, 1), now).n, 1);
 }
 
+/* Of members that are sampled one at a time only those with a newer sample count. */
+static void who_is_not_sampled_holds_nobody_up(void **state)
+{
+	(void)state;
+	sends(1, 4, 3);
+	members[1].proxies.seen_ns = now;
+	members[1].proxies.n = 1;
+	parts[1][0] = sending(8, 4, 3);
+	parts[1][0].peer = 2;
+	sends(1, 4, 4);
+	assert_ptr_equal(paths_of(&paths, &comm), path(1, 2)); /* asked first */
+	sends(1, 4, 4);
+	members[1].gone = true;
+	sends(1, 4, 4);
+	assert_int_equal(path_samples(path(1, 2), now).n, 1);
+	assert_int_equal(path_samples(path(0, 1), now).n, 4);
+}
+
 static void a_path_ends_with_its_ends(void **state)
 {
 	(void)state;
@@ -231,6 +249,7 @@ int main(void)
 		TEST(only_twelve_seconds_count),
 		TEST(what_is_no_path_is_none),
 		TEST(another_communicator_takes_no_sample),
+		TEST(who_is_not_sampled_holds_nobody_up),
 		TEST(a_path_ends_with_its_ends),
 		TEST(ten_thousand_paths),
 		TEST(how_sure_two_shares_differ),
