@@ -142,8 +142,10 @@ bool side_thread_end(struct side_thread *t)
 		err = pthread_cond_clockwait(&t->changed, &t->lock, CLOCK_MONOTONIC, &until);
 	over = t->over;
 	pthread_mutex_unlock(&t->lock);
-	if (!over)
+	if (!over) {
+		pthread_detach(t->thread); /* its stack goes with it, should it ever come back */
 		return false;
+	}
 	pthread_join(t->thread, NULL);
 	pthread_mutex_destroy(&t->lock);
 	pthread_cond_destroy(&t->changed);
