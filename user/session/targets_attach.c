@@ -130,7 +130,7 @@ static void libs_attach(struct session_targets *t, struct traced *traced, const 
  * too. */
 static uint64_t attach_key(const struct session_targets *t, const struct traced *traced, const struct target_proc *p)
 {
-	uint64_t h = hash_mix(0, traced->tier << 16 | traced->shed << 8 | traced->held);
+	uint64_t h = hash_mix(0, (uint32_t)traced->tier << 16 | traced->shed << 8 | traced->held);
 
 	for (size_t i = 0; i < p->n_files; i++) {
 		if (!p->libs[i].tracers)

@@ -148,10 +148,10 @@ static struct burst burst_measure(bool woken)
 	assert_int_equal(loader_attach_life(l), 0);
 	assert_int_equal(pthread_create(&t, NULL, burst_run, &b), 0);
 	while (!b.done) {
-		if (poll(&fd, woken, 20) <= 0)
-			continue;
-		b.wakes++;
-		assert_true(loader_consume(l) >= 0);
+		/* a wake-up that meets one that is being taken is none: the loop has a timer besides, here a slow one
+		 */
+		b.wakes += poll(&fd, woken, woken ? 1000 : 20) > 0;
+		assert_true(!woken || loader_consume(l) >= 0);
 	}
 	pthread_join(t, NULL);
 	assert_true(loader_consume(l) >= 0);
@@ -178,7 +178,7 @@ static void test_a_filling_ring_wakes(void **state)
 	assert_in_range(end.taken + end.lost, 2 * BURST_THREADS + 1, 2 * BURST_THREADS + 2);
 	assert_in_range(wake.taken + wake.lost, 2 * BURST_THREADS + 1, 2 * BURST_THREADS + 2);
 	/* about once for each quarter of the ring: 32-byte records with 8 bytes of the ring's own */
-	assert_true(wake.wakes > 0 && wake.wakes <= 2 * ((2 * BURST_THREADS + 2) * 40 / 4096 + 1));
+	assert_true(wake.wakes >= 8 && wake.wakes <= 2 * ((2 * BURST_THREADS + 2) * 40 / 4096 + 1));
 }
 
 int main(void)

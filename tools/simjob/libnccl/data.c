@@ -172,7 +172,7 @@ static double load(const void *from, size_t i, ncclDataType_t type)
 	float f;
 
 	switch (type) {
-	case ncclFloat16: return ((const _Float16 *)from)[i];
+	case ncclFloat16: return ((const _Float16 *)from)[i]; /* lint: clang 14 has it on some CPUs only */
 	case ncclFloat64: return ((const double *)from)[i];
 	case ncclBfloat16:
 		word = (uint32_t)((const uint16_t *)from)[i] << 16;
@@ -190,7 +190,7 @@ static void store(void *to, size_t i, ncclDataType_t type, double value)
 	float f = value;
 
 	switch (type) {
-	case ncclFloat16: ((_Float16 *)to)[i] = value; break;
+	case ncclFloat16: ((_Float16 *)to)[i] = value; break; /* lint: as above */
 	case ncclFloat64: ((double *)to)[i] = value; break;
 	case ncclBfloat16:
 		memcpy(&word, &f, sizeof(f));

@@ -39,7 +39,7 @@ static const char *net_text(char *to, size_t size, const struct op_net *net)
 /* The name is foreign text, without control characters (torch_groups_records.c). */
 static void quoted_put(char *to, const char *text)
 {
-	for (; *text; *to++ = *text++)
+	for (; *text; *to++ = *text++) /* lint: its caller's is an array */
 		if (*text == '"' || *text == '\\')
 			*to++ = '\\';
 	*to = '\0';
