@@ -8,8 +8,7 @@ SANITIZE_THREAD := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 # End to end: a hang found by calls, by counters alone, by an autopsy; all recordings; the parsers' workers, hostile
 # files before them. Their filters and limits of memory are the plain build's alone (user/base/confine.h).
 SANITIZE_END_TO_END := replay/test_replay.py replay/test_replay_alone.py faults/test_f03_hang.py \
-	autopsy/test_autopsy.py watch/test_watch_waits.py hostile/test_costly_files.py hostile/test_planted.py \
-	hostile/test_recording.py
+	autopsy/test_autopsy.py watch/test_watch_waits.py hostile/test_costly_files.py hostile/test_planted.py
 # Under the thread sanitizer not session_stacks, which names frames of the C library, in whose place the sanitizer's
 # are; nor target_reader: workers asleep in the sanitizer's start are what it takes for blocked.
 SANITIZE_TESTS_address := unit/* $(SANITIZE_END_TO_END)
