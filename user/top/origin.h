@@ -15,7 +15,6 @@ struct top_origin {
 	/* *ret: as many as it returns, until the next take. */
 	size_t (*parts)(void *of, const struct top_part **ret);
 	bool (*is_over)(void *of); /* nothing comes any more */
-	bool by_time;              /* it changes without anything that comes: taken each turn */
 };
 
 #endif

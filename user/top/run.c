@@ -267,7 +267,7 @@ static int wait_take(struct top_run *r, int wait_ms, bool *ret_key)
 	*ret_key = fds[0].revents & POLLIN;
 	if (fds[0].revents & (POLLHUP | POLLERR))
 		return 1;
-	return fds[2].revents || (r->origin.by_time && !waits) ? r->origin.take(r->origin.of) : 0;
+	return fds[2].revents ? r->origin.take(r->origin.of) : 0;
 }
 
 /* For a while, or until there is a key: what comes is not drawn more often than it can be read. */

@@ -40,7 +40,7 @@ struct top_bus {
 /* Each reason once; 0: they are read again. */
 static void why_say(struct top_bus *t, int err)
 {
-	const struct top_report_head cut = { .cut = err != 0 };
+	const struct top_report_head cut = { .said = TOP_CUT };
 
 	if (err == t->said)
 		return;
@@ -53,7 +53,7 @@ static void why_say(struct top_bus *t, int err)
 								 : strerror(-err));
 	else
 		log_info("reports are read again");
-	t->gone |= write_whole(t->data_fd, &cut, sizeof(cut)) != 0;
+	t->gone |= err && write_whole(t->data_fd, &cut, sizeof(cut));
 }
 
 static void cursor_drop(struct top_bus *t, struct bus_cursor **c)
@@ -96,6 +96,7 @@ static void report_hand(struct top_bus *t, const struct bus_message *msg)
 
 static void reports_turn(struct top_bus *t)
 {
+	static const struct top_report_head none = { .said = TOP_NO_REPORT };
 	struct bus_message msg;
 	int n = t->reports ? t->bus->class->fetch(t->reports, FETCH_MS, &msg) : 0;
 
@@ -105,8 +106,10 @@ static void reports_turn(struct top_bus *t)
 	}
 	if (!t->reports)
 		nanosleep(&(struct timespec){ .tv_nsec = FETCH_MS * 1000000 }, NULL);
-	if (n == 1)
+	else if (n == 1)
 		report_hand(t, &msg);
+	else if (!n)
+		t->gone |= write_whole(t->data_fd, &none, sizeof(none)) != 0;
 }
 
 static void entry_say(struct top_bus *t, const struct bus_message *msg)

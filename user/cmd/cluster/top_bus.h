@@ -10,10 +10,12 @@
 
 #define TOP_REPORT_BYTES_MAX (8u << 20) /* a server takes 1 MB by default, 64 at most */
 
+enum top_said { TOP_REPORT, TOP_NO_REPORT /* there is none now: time goes on */, TOP_CUT /* they cannot be read */ };
+
 struct top_report_head { /* on the pipe; `len` bytes of the report are behind it */
 	uint64_t len, n_behind;
 	int64_t stored_ns;
-	uint64_t cut;              /* no report: from here on they cannot be read, until the next one */
+	uint64_t said;             /* enum top_said; behind the last two there is nothing */
 	char token[BUS_TOKEN_MAX]; /* the host's; zero-terminated */
 };
 

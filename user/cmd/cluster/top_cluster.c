@@ -69,16 +69,16 @@ static int report_take(struct top_cluster *c, const struct top_report_head *head
 				   .stored_ns = head->stored_ns };
 	int err;
 
-	c->cut = head->cut;
+	c->cut = head->said == TOP_CUT;
 	name_make(c);
-	if (!*head->token)
+	if (c->cut) /* the picture stays: nothing says that hosts are silent */
 		return 0;
-	err = follower_take(&c->f, &msg);
+	err = head->said == TOP_REPORT ? follower_take(&c->f, &msg) : follower_pass(&c->f);
 	return err ? err : follower_ticks(&c->f);
 }
 
-/* All that are whole. *ret_n: how many. */
-static int reports_take(struct top_cluster *c, size_t *ret_n)
+/* All that are whole. */
+static int reports_take(struct top_cluster *c)
 {
 	struct top_report_head head;
 	size_t at = 0;
@@ -92,7 +92,6 @@ static int reports_take(struct top_cluster *c, size_t *ret_n)
 			break;
 		err = report_take(c, &head, c->bytes + at + sizeof(head));
 		at += sizeof(head) + head.len;
-		++*ret_n;
 	}
 	if (at)
 		memmove(c->bytes, c->bytes + at, c->len - at);
@@ -104,16 +103,11 @@ static int cluster_take(void *of)
 {
 	struct top_cluster *c = of;
 	uint64_t until_ns = clock_monotonic_ns() + TAKE_NS;
-	size_t n = 0;
 	int more = 1, err = 0;
 
 	while (!err && more == 1 && clock_monotonic_ns() < until_ns) {
 		more = bytes_read(c);
-		err = more < 0 ? more : reports_take(c, &n);
-	}
-	if (!err && !n && !c->cut) { /* else the picture stays: nothing says that hosts are silent */
-		err = follower_pass(&c->f);
-		err = err ? err : follower_ticks(&c->f);
+		err = more < 0 ? more : reports_take(c);
 	}
 	follower_forget(&c->f);
 	return err;
@@ -170,7 +164,7 @@ int top_cluster_open(struct top_cluster *c, const char *job, const struct top_ch
 	name_make(c);
 	r->source.name = c->name;
 	r->origin = (struct top_origin){
-		.of = c, .take = cluster_take, .parts = cluster_parts, .is_over = cluster_is_over, .by_time = true
+		.of = c, .take = cluster_take, .parts = cluster_parts, .is_over = cluster_is_over
 	};
 	r->child = &c->child;
 	r->stream_fd = c->child.data_fd;
