@@ -15,7 +15,8 @@ import held_against
 import rtr
 
 EXCUSED_MOST = 0.1
-HITS_MOST = 30  # of PyTorch's functions in a step of a rank, as the issue has it
+HITS_MOST = 30  # of PyTorch's functions in a step of a rank, as the issue has it, and of each micro-batch more:
+HITS_MORE = 7
 WIRE_TORCH, WIRE_TORCH_GROUPS = 8, 10
 
 job.need_root()
@@ -66,7 +67,7 @@ def hits_check(j, name, truth):
     backwards = sum(t["backwards"] for t in truth) / len(truth)
     print(f"{name}: {n[WIRE_TORCH] / steps:.1f} hits a step and rank of {backwards:.0f} micro-batches, and "
           f"{n[WIRE_TORCH_GROUPS] / steps:.1f} of process groups", flush=True)
-    job.check(n[WIRE_TORCH] / steps <= HITS_MOST, f"{name}: {n} records in {steps} steps")
+    job.check(n[WIRE_TORCH] / steps <= HITS_MOST + HITS_MORE * (backwards - 1), f"{name}: {n} in {steps} steps")
 
 
 def case(name, *args):

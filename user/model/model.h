@@ -117,8 +117,8 @@ struct proc {
 	double quota_cores;                        /* of its cgroup; 0 none */
 	struct gpu_span gpu_spans[GPU_SPANS_KEPT]; /* ring: number i at i % GPU_SPANS_KEPT */
 	uint64_t n_gpu_spans;
-	struct pressure pressure;   /* of its cgroup */
-	uint32_t shed;              /* groups of probes (enum probe_group) that were taken from it, a bit each */
+	struct pressure pressure; /* of its cgroup */
+	uint32_t shed;            /* groups of probes (enum probe_group) that were taken from it, a bit each */
 	uint64_t probes_changed_ns, calls_shed_ns; /* some of them, PROBES_CALLS last went or came back; 0 never */
 	struct proc_outside outside;
 	uint64_t sampled_ns;                       /* its communicators, from outside, the last time; 0 never */

@@ -35,21 +35,26 @@ static void line_is(const struct step_done *s, const char *want)
 	assert_string_equal(line, want);
 }
 
+static struct step_done step_of(const struct proc *p)
+{
+	return (struct step_done){ .proc = p,
+				   .number = 5,
+				   .begin_ns = 1000,
+				   .end_ns = 1100,
+				   .by_data_wait = true,
+				   .phase_ns = { 10, 20, 30, 15 },
+				   .n_backward = 2,
+				   .n_optimizer = 1,
+				   .n_ops = 9,
+				   .gpu_wait_ns = 12,
+				   .exposed_most_ns = 4,
+				   .storage_ns = { [PHASE_DATA_WAIT] = 2, [PHASE_OTHER] = 5 } };
+}
+
 static void lines(void **state)
 {
 	struct proc p = { .tgid = 7, .rank = 3 };
-	struct step_done s = { .proc = &p,
-			       .number = 5,
-			       .begin_ns = 1000,
-			       .end_ns = 1100,
-			       .by_data_wait = true,
-			       .phase_ns = { 10, 20, 30, 15 },
-			       .n_backward = 2,
-			       .n_optimizer = 1,
-			       .n_ops = 9,
-			       .gpu_wait_ns = 12,
-			       .exposed_most_ns = 4,
-			       .storage_ns = { [PHASE_DATA_WAIT] = 2, [PHASE_OTHER] = 5 } };
+	struct step_done s = step_of(&p);
 
 	(void)state;
 	line_is(&s, "{\"rank\":3,\"pid\":7,\"step\":5,\"ends_by\":\"data_wait\",\"phases_by\":\"ranges\","
@@ -70,19 +75,6 @@ static void lines(void **state)
 		    "\"other_ns\":0,"
 		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"gap\",\"backward_end\":\"next_mark\","
 		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4,\"storage_ns\":7}\n");
-	s.by = STEPS_BY_OPERATORS; /* ranges of PyTorch are gone, and collections of Python */
-	s.forward_by_gap = false;
-	s.forward_by_gather = true;
-	p.shed = 1u << PROBES_RANGES | 1u << PROBES_GC;
-	line_is(&s, "{\"rank\":null,\"pid\":7,\"step\":5,\"ends_by\":\"optimizer\",\"phases_by\":\"operators\","
-		    "\"begin_ns\":1000,\"end_ns\":1100,"
-		    "\"data_wait_ns\":null,\"forward_ns\":20,\"backward_ns\":1000,\"optimizer_ns\":15,\"gc_ns\":null,"
-		    "\"other_ns\":0,"
-		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"gather\",\"backward_end\":\"next_mark\","
-		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4,\"storage_ns\":7}\n");
-	s.by = STEPS_BY_RANGES;
-	s.forward_by_gap = true;
-	p.shed = 0;
 	s.storage_ns[PHASE_DATA_WAIT] = UINT64_MAX - 1;
 	s.storage_ns[PHASE_OTHER] = 0;
 	s.number = s.begin_ns = s.n_ops = s.gpu_wait_ns = s.exposed_most_ns = UINT64_MAX - 1;
@@ -102,9 +94,27 @@ static void lines(void **state)
 		"\"storage_ns\":18446744073709551614}\n");
 }
 
+/* Ranges of PyTorch are gone, and collections of Python. */
+static void without_ranges(void **state)
+{
+	struct proc p = { .tgid = 7, .rank = 3, .gc_visible = true, .shed = 1u << PROBES_RANGES | 1u << PROBES_GC };
+	struct step_done s = step_of(&p);
+
+	(void)state;
+	s.by = STEPS_BY_OPERATORS;
+	s.by_data_wait = false;
+	s.forward_by_gather = true;
+	line_is(&s, "{\"rank\":3,\"pid\":7,\"step\":5,\"ends_by\":\"optimizer\",\"phases_by\":\"operators\","
+		    "\"begin_ns\":1000,\"end_ns\":1100,"
+		    "\"data_wait_ns\":null,\"forward_ns\":20,\"backward_ns\":30,\"optimizer_ns\":15,\"gc_ns\":null,"
+		    "\"other_ns\":25,"
+		    "\"backwards\":2,\"optimizer_steps\":1,\"forward_by\":\"gather\",\"backward_end\":\"return\","
+		    "\"operations\":9,\"gpu_wait_ns\":12,\"exposed_most_ns\":4,\"storage_ns\":7}\n");
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(lines) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(lines), cmocka_unit_test(without_ranges) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
