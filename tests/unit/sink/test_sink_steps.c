@@ -82,16 +82,15 @@ static void lines(void **state)
 	s.n_backward = s.n_optimizer = UINT32_MAX;
 	for (int i = 0; i < STEP_PHASES; i++)
 		s.phase_ns[i] = UINT64_MAX;
-	line_is(&s,
-		"{\"rank\":null,\"pid\":7,\"step\":18446744073709551614,\"ends_by\":\"optimizer\",\"phases_by\":\"ranges\","
-		"\"begin_ns\":"
-		"18446744073709551614,\"end_ns\":18446744073709551615,\"data_wait_ns\":18446744073709551615,"
-		"\"forward_ns\":18446744073709551615,\"backward_ns\":18446744073709551615,\"optimizer_ns\":"
-		"18446744073709551615,\"gc_ns\":18446744073709551615,\"other_ns\":0,\"backwards\":4294967295,"
-		"\"optimizer_steps\":4294967295,"
-		"\"forward_by\":\"gap\",\"backward_end\":\"next_mark\",\"operations\":18446744073709551614,"
-		"\"gpu_wait_ns\":18446744073709551614,\"exposed_most_ns\":18446744073709551614,"
-		"\"storage_ns\":18446744073709551614}\n");
+	line_is(&s, "{\"rank\":null,\"pid\":7,\"step\":18446744073709551614,\"ends_by\":\"optimizer\","
+		    "\"phases_by\":\"ranges\",\"begin_ns\":"
+		    "18446744073709551614,\"end_ns\":18446744073709551615,\"data_wait_ns\":18446744073709551615,"
+		    "\"forward_ns\":18446744073709551615,\"backward_ns\":18446744073709551615,\"optimizer_ns\":"
+		    "18446744073709551615,\"gc_ns\":18446744073709551615,\"other_ns\":0,\"backwards\":4294967295,"
+		    "\"optimizer_steps\":4294967295,"
+		    "\"forward_by\":\"gap\",\"backward_end\":\"next_mark\",\"operations\":18446744073709551614,"
+		    "\"gpu_wait_ns\":18446744073709551614,\"exposed_most_ns\":18446744073709551614,"
+		    "\"storage_ns\":18446744073709551614}\n");
 }
 
 /* Ranges of PyTorch are gone, and collections of Python. */
