@@ -125,7 +125,7 @@ static bool warm_now(const struct comm *c)
 	if (c->n_complete < COMM_WARMUP_OPS)
 		return false;
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		if (mb->proc->steps->period_ops || proc_own(mb->proc)->warm)
+		if (member_steps(mb)->period_ops || proc_own(mb->proc)->warm)
 			return true;
 		shared |= mb->proc->shared;
 	}

@@ -39,6 +39,7 @@ static void join(int rank, uint64_t comm, int nranks)
 {
 	struct event e = job_seen_event(rank, nranks, comm + (uint64_t)rank, comm);
 
+	give(rank, job_ready_event(rank, nranks, comm + (uint64_t)rank, comm));
 	e.comm_seen.device = 4 + rank;
 	give(rank, e);
 }
@@ -250,6 +251,21 @@ static void a_pause_knows_its_step(void **state)
 	assert_int_equal(at.steps, rank_steps(proc(), 2)->n);
 }
 
+/* Compiling and tuning are over when some rank's iterations are known, long before a hundred operations. */
+static void its_communicators_are_warm(void **state)
+{
+	const struct comm *c = m->comms;
+
+	(void)state;
+	while (c->hash != WORLD)
+		c = c->next;
+	steps(2);
+	assert_int_equal(comm_lag_limit_ns(m, c), COMM_WARMUP_NS);
+	steps(12);
+	assert_true(c->n_complete < COMM_WARMUP_OPS_SHARED);
+	assert_true(comm_lag_limit_ns(m, c) < COMM_WARMUP_NS / 4);
+}
+
 /* Another program: nothing of the old ranks is left. */
 static void an_exec_forgets(void **state)
 {
@@ -313,10 +329,15 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
 	const struct CMUnitTest tests[] = {
-		TEST(each_has_its_own),        TEST(one_breaks),
-		TEST(its_step_number),         TEST(its_operations_in_order),
-		TEST(goes_on_from_a_snapshot), TEST(a_pause_knows_its_step),
-		TEST(an_exec_forgets),         TEST(a_line_a_rank),
+		TEST(each_has_its_own),
+		TEST(one_breaks),
+		TEST(its_step_number),
+		TEST(its_operations_in_order),
+		TEST(goes_on_from_a_snapshot),
+		TEST(a_pause_knows_its_step),
+		TEST(its_communicators_are_warm),
+		TEST(an_exec_forgets),
+		TEST(a_line_a_rank),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
