@@ -47,6 +47,8 @@ def judged(where):
           verdict(2, "info"), {**SUMS, "simulated_s": 9000, "stalls": 4}, rest='{"life": tr')
     assert evaluation.is_through(where, "lifewide.000", 2.5) and not evaluation.is_through(where, "lifewide.000", 2.6)
     assert bar(where) == [(None, "0 critical, 1 pages in 2.50 hours")], bar(where)
+    found = evaluation.read(where, "lifewide")[1]
+    assert [v["severity"] for v in found] == ["warning", "info"], found
     write(where, "lifewide.001", verdict(1, "info"), {**SUMS, "simulated_s": 9000})
     assert bar(where) == [(True, "0 critical, 1 pages in 5.00 hours")], bar(where)
     assert evaluation.read(where, "lifewide")[2]["stalls"] == 6
