@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the evaluation makes of lines of the simulator (tools/simcluster/eval.py), on lines made here: hours are cut into
-slices of one length with seeds of their own; of a verdict and of the sums the last line counts, and a slice that was
-ended early as far as it went; a bar of life is not judged before its hours are there, and lost by one critical verdict
-at any time."""
+"""What the evaluation makes of lines of the simulator (tools/simcluster/eval.py), on lines made here: hours are cut
+into slices of one length with seeds of their own; of a verdict and of the sums the last line counts, and a slice that
+was ended early as far as it went; a bar of life is not judged before its hours are there, and lost by one critical
+verdict at any time."""
 import json
 import os
 import sys
