@@ -17,6 +17,7 @@
 #include "detect/detect.h"
 #include "detect/rank/forget.h"
 #include "detect/gpu/gpu_cause.h"
+#include "detect/gpu/gpu_group.h"
 
 #define RANKS_MAX 16             /* of one job on one host, with a GPU each: no host has more */
 #define ROUNDS 64                /* kept: half a minute at two a second */
@@ -399,41 +400,6 @@ static int ranks_sort(struct gpu_duty *d, const struct model *m)
 	return 0;
 }
 
-static bool has_proc(const struct duty_job *j, uint64_t key)
-{
-	for (int i = 0; i < j->n; i++)
-		if (j->procs[i] == key)
-			return true;
-	return false;
-}
-
-/* These ranks and no others are in it, and the job has more. */
-static bool is_theirs(const struct duty_job *j, const struct comm *c, int world_size)
-{
-	int n = 0;
-
-	if (c->nranks != j->n || c->nranks >= world_size)
-		return false;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		if (!mb->gone && !has_proc(j, mb->proc->key))
-			return false;
-		n += !mb->gone;
-	}
-	return n == j->n;
-}
-
-/* Ranks that split each matrix among them do equal work between two operations of their communicator. So who does more
- * in a step takes longer for the same, and the others wait for it each time: no other evidence of that is needed. */
-static bool shares_each_op(const struct duty_job *j, const struct model *m)
-{
-	const struct proc *first = model_proc(m, j->procs[0]);
-
-	for (const struct member *mb = first ? first->members : NULL; mb; mb = mb->next_in_proc)
-		if (!mb->gone && is_theirs(j, mb->comm, first->world_size))
-			return true;
-	return false;
-}
-
 static int job_tick(struct duty_job *j, const struct model *m, struct finding_list *found)
 {
 	struct round now;
@@ -446,7 +412,7 @@ static int job_tick(struct duty_job *j, const struct model *m, struct finding_li
 	if (round_take(j, m, &now, &newest_ns)) {
 		j->last_ns = newest_ns;
 		j->rounds[j->n_rounds++ % ROUNDS] = now;
-		j->shared = shares_each_op(j, m);
+		j->shared = gpu_group_shares_ops(m, j->procs, j->n);
 		if (rounds_kept(j) >= 4)
 			decide(j);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pending.c - see pending.h. The first part asks one rank, in O(members of its communicators). The second finds all
- * lagging ranks: one pass over each communicator from the member furthest behind to the first within its limit.
+ * pending.c - see pending.h. First one rank is asked, in O(members of its communicators). Then all lagging ranks are
+ * found: one pass over each from the member furthest behind to the first within its limit.
  */
 #include "detect/hang/pending.h"
 
@@ -13,16 +13,10 @@
 
 #define LEVELS_MAX 64
 
-/* How long peers may wait for this member, of a communicator with that limit; no lag is usual for one that cannot
- * come. */
-static uint64_t limit_within_ns(const struct model *m, const struct member *mb, uint64_t comm_limit_ns)
-{
-	return proc_gone_or_stopped(mb->proc) ? m->hang_floor_ns : comm_limit_ns;
-}
-
+/* How long peers may wait for this member; no lag is usual for one that cannot come. */
 static uint64_t member_limit_ns(const struct model *m, const struct member *mb)
 {
-	return limit_within_ns(m, mb, comm_lag_limit_ns(m, mb->comm));
+	return proc_gone_or_stopped(mb->proc) ? m->hang_floor_ns : comm_lag_limit_ns(m, mb->comm);
 }
 
 /* --- collectives --- */
@@ -369,12 +363,11 @@ static uint64_t waited_for_ns(const struct model *m, const struct member *mb, ui
 
 static void space_lagging(const struct lagging *s, const struct comm *c, int space)
 {
-	uint64_t level, hi, since, waited, limit, enough;
+	uint64_t level, hi, since, waited, enough;
 
 	if (!comm_span(c, space, &level, &hi))
 		return;
-	limit = comm_lag_limit_ns(s->m, c); /* once: it looks at all members */
-	enough = sooner_ns(s, limit);
+	enough = sooner_ns(s, comm_lag_limit_ns(s->m, c)); /* which reads all members: only where it is uneven */
 	for (int n = 0; level < hi && n < LEVELS_MAX; n++, level = level_next(c, space, level)) {
 		since = level_since(s->m, c, space, level, enough);
 		waited = s->m->now_ns - since;
@@ -382,7 +375,7 @@ static void space_lagging(const struct lagging *s, const struct comm *c, int spa
 			return;
 		for (const struct member *mb = c->members; waited && mb; mb = mb->next_in_comm)
 			if (member_comparable(mb, space) && mb->entered_seq[space] == level &&
-			    waited_for_ns(s->m, mb, since) > sooner_ns(s, limit_within_ns(s->m, mb, limit)))
+			    waited_for_ns(s->m, mb, since) > sooner_ns(s, member_limit_ns(s->m, mb)))
 				s->each(s->arg, mb->proc);
 	}
 }
