@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pending.c - see pending.h. First one rank is asked, in O(members of its communicators). Then all lagging ranks are
- * found: one pass over each from the member furthest behind to the first within its limit.
+ * pending.c - see pending.h. One rank is asked in O(members of its communicators); one pass finds all that lag.
  */
 #include "detect/hang/pending.h"
 
