@@ -66,6 +66,12 @@ def is_visible(step, phase):
     return step[phase + "_ns"] is not None
 
 
+def between_steps(step, truth):
+    """How much of a step's collections may lie before the job's own begin: without ranges a step begins where the
+    optimizer before ended."""
+    return max(0, truth["begin_ns"] - step["begin_ns"]) if step["phases_by"] == "operators" else 0
+
+
 def phases_compared(pairs, phase_ns, is_preempted):
     """(phase, as seen, by the job's own word, whether a preemption excuses a difference, step, the job's) of each:
     phase_ns(step, phase) is the job's own word, is_preempted(step, phase) whether its thread lost its CPU between stamp
@@ -74,7 +80,10 @@ def phases_compared(pairs, phase_ns, is_preempted):
         for phase in (p for p in PHASES + ("gc",) if is_visible(s, p)):
             # a forward ends where the engine begins, which is a little behind the job's stamp
             excused = is_preempted(truth, phase) or (phase == "forward" and is_preempted(truth, "backward"))
-            yield phase, s[phase + "_ns"], phase_ns(truth, phase), excused, s, truth
+            seen_ns, own_ns = s[phase + "_ns"], phase_ns(truth, phase)
+            if phase == "gc" and seen_ns > own_ns:
+                seen_ns -= min(seen_ns - own_ns, between_steps(s, truth))
+            yield phase, seen_ns, own_ns, excused, s, truth
 
 
 def phases_compare(pairs, phase_ns, is_preempted):
