@@ -170,13 +170,6 @@ static void step_end(struct model *m, struct proc_own *p, uint64_t ns, bool by_d
 	step_begin(f, p, ns);
 }
 
-bool step_shows(const struct step_done *s, int phase)
-{
-	if (phase == PHASE_DATA_WAIT)
-		return s->by == STEPS_BY_RANGES;
-	return phase != PHASE_GC || (s->proc->gc_visible && !(s->proc->shed >> PROBES_GC & 1));
-}
-
 const struct step_done *model_step_done(const struct model *m)
 {
 	return m->state->has_step_done ? &m->state->step_done : NULL;
