@@ -115,7 +115,7 @@ static void ddp(void **state)
 }
 
 /* The budget takes the ranges in the middle of a step, and gives them back: steps are whole on both sides, and what was
- * counted in the one way is told from the other. */
+ * counted in the one way is distinguished from the other. */
 static void ranges_go_and_come(void **state)
 {
 	(void)state;

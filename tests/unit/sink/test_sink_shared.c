@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_sink_shared.c - processes that are several ranks, as people read of them: each rank has its line in an autopsy,
- * with its GPU and its own communicators, and who is probed is told by ranks.
+ * with its GPU and its own communicators, and who is probed is named by ranks.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,8 +8,8 @@
 
 #include "detect/phrase.h"
 
-#define PASSING_NS 3000000000ull
-#define OTHERS_MAX 256 /* ranks read for where most of them are */
+#define PASSING_NS 3000000000ull /* as who is late is not read again sooner: session/stacks.c */
+#define OTHERS_MAX 256           /* ranks read for where most of them are */
 
 /* It has called NCCL or waited for its GPU since then: where it stood for an earlier fault says nothing of this one. */
 static bool proc_moved_since(const struct proc *p, uint64_t ns)

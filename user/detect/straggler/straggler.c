@@ -244,8 +244,8 @@ static bool is_moment(const struct job_clock *j, const struct blamed *d)
 }
 
 /* On a host without free CPUs it is late now, as another may be next; and nothing is known of its GPU. */
-static bool is_luck(const struct job_clock *j, const struct model *m, const struct blamed *d,
-		    const struct finding_list *found)
+static bool is_busy_host(const struct job_clock *j, const struct model *m, const struct blamed *d,
+			 const struct finding_list *found)
 {
 	const struct proc *p = d->n == 1 ? model_proc(m, d->procs[0]) : NULL;
 
@@ -259,7 +259,7 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 	struct host_cause c;
 	int one = blame_cause(j, m, d, &c);
 
-	if ((one < 0 && (d->n > NAMES_MAX || is_moment(j, d))) || is_luck(j, m, d, found))
+	if ((one < 0 && (d->n > NAMES_MAX || is_moment(j, d))) || is_busy_host(j, m, d, found))
 		return 0;
 	f = finding_list_add(found);
 	if (!f)
