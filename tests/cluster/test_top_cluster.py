@@ -92,7 +92,7 @@ def looked_at(p):
     t.keys("Escape", "Escape", "Escape")
     t.wait(rf"^{host} +8 ")
     t.keys("4")
-    t.wait(rf"critical +(open|update) +job llm-10k, host {host}: rank {rank}", 120)
+    t.wait(rf"critical +(open|update) +job llm-10k, host {host}:\s+rank\s+{rank}\b", 120)
     t.keys("1")
     code, out, err = ours("incidents")
     job.check(code == 0 and "acknowledged" in out, f"not in hand for others: {out} {err}")
