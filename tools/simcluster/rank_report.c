@@ -21,6 +21,9 @@
 #define SM_RECV 3 /* assumed: two channels of a transfer, an SM each or two, of 132 */
 #define TENSOR_WORKS 57
 #define GPU_SCATTER 0.01
+#define CLOCK_MHZ 1980
+#define CLOCK_STEP_MHZ 15  /* NVML's */
+#define CLOCK_SCATTER 0.01 /* assumed: under a power cap the clock goes up and down */
 
 enum { STATE_RUNS = 1, STATE_SLEEPS = 3, STATE_DISK = 4, STATE_STOPPED = 5 };
 enum { COUNT_ALLGATHER = 2, COUNT_REDUCESCATTER = 3, COUNT_ALLREDUCE = 4 };
@@ -316,6 +319,15 @@ static uint32_t share_bp(const struct read_at *r, double percent_s, double windo
 	return (uint32_t)(100 * percent_s / window_s * (1 + GPU_SCATTER * draw_normal(r->draw)));
 }
 
+/* In NVML's steps. A slower GPU has a clock that is as much lower; other reasons, such as another program on it, are
+ * not simulated. */
+static uint32_t clock_mhz(const struct read_at *r, int rank)
+{
+	double mhz = CLOCK_MHZ / r->c->ranks[rank].gpu_factor * (1 + CLOCK_SCATTER * draw_normal(r->draw));
+
+	return CLOCK_STEP_MHZ * (uint32_t)(mhz / CLOCK_STEP_MHZ);
+}
+
 /* NVML's counters since the read before. A Recv that waits is a kernel of NCCL's as well. */
 static void gpu_sample_put(const struct read_at *r, int rank, double from_s, Cluster__Gpu *to)
 {
@@ -336,6 +348,8 @@ static void gpu_sample_put(const struct read_at *r, int rank, double from_s, Clu
 	to->window_ns = (uint64_t)(window_s * 1e9);
 	to->sm_bp = share_bp(r, SM_WORKS * t.works_s + SM_NCCL * t.nccl_s + SM_RECV * t.recv_s, window_s);
 	to->tensor_bp = share_bp(r, TENSOR_WORKS * t.works_s, window_s);
+	to->has_sm_clock_mhz = 1;
+	to->sm_clock_mhz = clock_mhz(r, rank);
 }
 
 static void gpu_put(const struct read_at *r, int rank, const struct rank_seen *seen, struct rank_parts *to)

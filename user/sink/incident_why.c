@@ -313,6 +313,8 @@ static const struct figure { /* a number that is shown as it is */
 	bool if_zero;
 } figures[] = {
 	{ EVIDENCE_SM_CLOCK_MHZ, "%.0f MHz", true },
+	{ EVIDENCE_SM_CLOCK_MHZ_BEFORE, "%.0f MHz before", false },
+	{ EVIDENCE_SM_CLOCK_MHZ_PEERS, "its peers %.0f MHz", false },
 	{ EVIDENCE_TEMPERATURE_C, "%.0f degrees C", true },
 	{ EVIDENCE_POWER_W, "%.0f W", true },
 	{ EVIDENCE_ECC_UNCORRECTED, "memory errors not corrected: %.0f", true },

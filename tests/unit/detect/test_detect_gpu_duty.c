@@ -29,7 +29,8 @@ struct duty {
 	int ranks;    /* of this host */
 	double noise; /* relative, of each value of each look */
 	struct level levels[RANKS_MAX];
-	int named; /* rank; -1 nobody so far */
+	double clock_mhz[RANKS_MAX]; /* 0: NVML does not say */
+	int named;                   /* rank; -1 nobody so far */
 	uint64_t named_ns;
 	int n_named; /* ticks in which somebody was */
 };
@@ -85,6 +86,7 @@ static struct duty duty_of_job(int ranks, int world, double noise, uint64_t seed
 		e.gpu_procs.pids[0] = job_pid(r);
 		give(&u, e);
 		u.levels[r] = (struct level){ 90.1, 48.9 };
+		u.clock_mhz[r] = 1920 + 15 * (r % 4);
 	}
 	return u;
 }
@@ -114,6 +116,14 @@ static uint32_t bp(struct duty *u, double percent)
 	return 100 * percent * (1 + u->noise * uniform(&u->rng)) + 0.5;
 }
 
+/* As NVML says it: steps of 15 MHz, and 1 % up and down under a power cap. */
+static uint32_t clock_mhz(struct duty *u, int rank)
+{
+	double mhz = u->clock_mhz[rank];
+
+	return mhz ? 15 * (uint32_t)(mhz * (1 + 0.01 * uniform(&u->rng)) / 15) : GPU_NO_VALUE;
+}
+
 static void run(struct duty *u, double seconds, double every_s)
 {
 	uint64_t end_ns = u->now_ns + (uint64_t)(seconds * SEC);
@@ -129,7 +139,8 @@ static void run(struct duty *u, double seconds, double every_s)
 							    .dram_bp = GPU_NO_VALUE,
 							    .occupancy_bp = GPU_NO_VALUE,
 							    .sm_bp = bp(u, u->levels[r].sm),
-							    .tensor_bp = bp(u, u->levels[r].tensor) };
+							    .tensor_bp = bp(u, u->levels[r].tensor),
+							    .sm_clock_mhz = clock_mhz(u, r) };
 			give(u, e);
 		}
 		tick(u);
@@ -250,8 +261,35 @@ static void test_slow_gpu_of_a_tensor_parallel_group(void **state)
 
 		communicator(&u, 8);
 		run(&u, 20, 1);
+		u.clock_mhz[slow] *= 0.91;
 		one_does_more(&u, slow);
 		assert_int_equal(u.named, slow);
+		assert_true(finding_number(&u.list.items[0], EVIDENCE_SM_CLOCK_MHZ_BEFORE) > 1880);
+		assert_true(finding_number(&u.list.items[0], EVIDENCE_SM_CLOCK_MHZ) < 1850);
+		duty_free(&u);
+	}
+}
+
+/* The host's communicator may as well shard parameters (hybrid FSDP) or share experts: heavier data or a favoured
+ * expert is more work at the same clock, and a clock that nobody knows is none that fell. */
+static void test_heavier_data_in_a_group_of_the_host_names_nobody(void **state)
+{
+	uint64_t rng = test_seed();
+
+	(void)state;
+	for (int i = 0; i < 30; i++) {
+		struct duty u = duty_of_job(8, 128, 0.015, random_next(&rng));
+		int heavy = random_next(&rng) % 8;
+
+		communicator(&u, 8);
+		for (int r = 0; r < 8 && i % 3 == 2; r++)
+			u.clock_mhz[r] = 0;
+		run(&u, 20, 1);
+		if (i % 3 == 1) /* all clocks fall: the cap of the rack */
+			for (int r = 0; r < 8; r++)
+				u.clock_mhz[r] *= 0.9;
+		one_does_more(&u, heavy);
+		assert_int_equal(u.n_named, 0);
 		duty_free(&u);
 	}
 }
@@ -268,6 +306,7 @@ static void test_more_work_that_delays_nobody_names_nobody(void **state)
 		if (nranks[i])
 			communicator(&u, nranks[i]);
 		run(&u, 20, 1);
+		u.clock_mhz[3] *= 0.91;
 		one_does_more(&u, 3);
 		assert_int_equal(u.n_named, 0);
 		duty_free(&u);
@@ -361,6 +400,7 @@ int main(void)
 		cmocka_unit_test(test_it_is_slow_since_it_changed),
 		cmocka_unit_test(test_roles_need_not_be_alike),
 		cmocka_unit_test(test_slow_gpu_of_a_tensor_parallel_group),
+		cmocka_unit_test(test_heavier_data_in_a_group_of_the_host_names_nobody),
 		cmocka_unit_test(test_more_work_that_delays_nobody_names_nobody),
 		cmocka_unit_test(test_equal_gpus_name_nobody),
 		cmocka_unit_test(test_spinning_kernel_names_nobody),

@@ -58,7 +58,8 @@ static void job_of(int n)
 					      .dram_bp = GPU_NO_VALUE,
 					      .occupancy_bp = GPU_NO_VALUE,
 					      .sm_bp = PAST_SM,
-					      .tensor_bp = PAST_TENSOR };
+					      .tensor_bp = PAST_TENSOR,
+					      .sm_clock_mhz = GPU_NO_VALUE };
 	}
 }
 
@@ -132,22 +133,28 @@ static void slow_one(void)
 static void what_is_said(void **state)
 {
 	(void)state;
+	for (int r = 0; r < ranks; r++)
+		gpu[r].sm_clock_mhz = 1980;
 	assert_int_equal(rounds(12, SEC), 0);
 	slow_one();
-	for (int r = 0; r < ranks; r++)
+	for (int r = 0; r < ranks; r++) {
 		gpu[r].power_mw = r == ODD ? 700000 : 500000;
+		gpu[r].sm_clock_mhz = r == ODD ? 1650 : 1950;
+	}
 	assert_int_equal(rounds(8, SEC / 2), 3);
 	assert_int_equal(list.n, 1);
 	assert_int_equal(list.items[0].subject.type, SUBJECT_RANK);
 	assert_string_equal(finding_text_of(&list.items[0]),
 			    "straggler  gpu 0.9 #0 in 0 since 112 w 0 c 0 by 0 ranks 2\n"
-			    "blame_percent 10\nsm_percent 79.2\nsm_percent_peers 72\ntensor_percent 54\n"
-			    "tensor_percent_peers 45\nsm_percent_before 80\nsm_percent_peers_before 80\n"
-			    "tensor_percent_before 50\ntensor_percent_peers_before 50\npower_w 700\npower_w_peers 500");
+			    "blame_percent 10\nsm_percent 79.2\nsm_percent_before 80\nsm_percent_peers 72\n"
+			    "sm_percent_peers_before 80\ntensor_percent 54\ntensor_percent_before 50\n"
+			    "tensor_percent_peers 45\ntensor_percent_peers_before 50\npower_w 700\n"
+			    "power_w_peers 500\nsm_clock_mhz 1650\nsm_clock_mhz_before 1980\nsm_clock_mhz_peers 1950");
 	for (int r = 0; r < ranks; r++)
-		gpu[r].power_mw = GPU_NO_VALUE;
+		gpu[r].power_mw = gpu[r].sm_clock_mhz = GPU_NO_VALUE;
 	rounds(4, SEC / 2);
 	assert_null(finding_evidence(&list.items[0], EVIDENCE_POWER_W));
+	assert_null(finding_evidence(&list.items[0], EVIDENCE_SM_CLOCK_MHZ));
 	assert_true(list.items[0].since_ns == 112 * SEC); /* as it was when it was named */
 }
 

@@ -4,8 +4,8 @@
  * equally many steps, so what one does in a step is its activity over the others'. That quotient cancels the step rate;
  * a slow GPU's rises against its own past, as its peers wait more. Tensor and SM activity must agree: a kernel that
  * spins on one SM leaves tensor activity together and turns the sign of the other (docs/field-notes.md, 1), so no rank
- * is named for it. That the peers wait is read from their own activity, which falls; where they are a tensor-parallel
- * group of a pipeline, it follows from what they share (decision 992).
+ * is named for it. That the peers wait is read from their own activity, which falls. Where they are a communicator of
+ * their own in a larger job the slack of a pipeline may hide that; there its clock must have fallen (decision 799).
  */
 #include <errno.h>
 #include <math.h>
@@ -13,181 +13,54 @@
 #include <string.h>
 
 #include "base/keyed.h"
-#include "base/sorted.h"
 #include "detect/detect.h"
 #include "detect/rank/forget.h"
 #include "detect/gpu/gpu_cause.h"
 #include "detect/gpu/gpu_group.h"
+#include "detect/gpu/gpu_rounds.h"
 
-#define RANKS_MAX 16             /* of one job on one host, with a GPU each: no host has more */
-#define ROUNDS 64                /* kept: half a minute at two a second */
-#define TOGETHER_NS 400000000ull /* samples of one round lie within that */
-#define BEFORE_MIN 8             /* rounds of the past, */
-#define BEFORE_NS 8000000000ull  /* over so long */
-#define NOW_NS 1500000000ull     /* the present, at least */
-#define TENSOR_LEAST 2.0         /* percent: below that no matrix work is going on */
-#define RISE_TENSOR 0.04         /* of the quotient: at least, and */
+#define BEFORE_MIN 8            /* rounds of the past, */
+#define BEFORE_NS 8000000000ull /* over so long */
+#define NOW_NS 1500000000ull    /* the present, at least */
+#define RISE_TENSOR 0.04        /* of the quotient: at least, and */
 #define RISE_SM 0.03
 #define SURE 6.0        /* standard errors of the two means, by the quotient's own scatter in the past */
 #define FALL_SHARE 0.25 /* the others' activity must have fallen by that share of the rise: the step rate did */
 /* Where a stage's slack hides it the step rate stays, and the ranks of that stage wait in every operation all the same:
- * more is wanted of the quotient of matrix work, and less of SMs, which are nearly as busy while they wait. */
+ * more is wanted of the quotient of matrix work, and less of SMs, which are nearly as busy while they wait. In a group
+ * that shards parameters or shares experts a rank with heavier data looks the same, but its clock stays. */
 #define RISE_TENSOR_SHARED 0.06
 #define SURE_SHARED 12.0
 #define RISE_SM_SHARED 0.02
 #define SURE_SM_SHARED 4.0   /* a kernel that spins turns its sign */
 #define RISE_SHARED_MOST 0.3 /* no slack hides more: then the others do less, or they have stopped */
+#define CLOCK_SHARE 0.5      /* the clock, over the others', must have fallen by that share of the rise */
 #define PAUSED 0.25          /* the others do less than that of their usual work: no training step goes on */
-
-struct round {
-	uint64_t ts_ns;
-	float tensor[RANKS_MAX], sm[RANKS_MAX], power_w[RANKS_MAX];
-	float tensor_quotient[RANKS_MAX], sm_quotient[RANKS_MAX]; /* over the median of the others' */
-};
 
 struct excess {
 	double tensor, sm;
 }; /* quotient now over before, less 1 */
 
-struct slow {               /* a rank that is named */
-	uint64_t since_ns;  /* 0 not */
-	struct excess past; /* quotients before, frozen */
-	double tensor_before, sm_before, peers_tensor_before, peers_sm_before;
+struct slow {                                 /* a rank that is named */
+	uint64_t since_ns;                    /* 0 not */
+	struct excess past;                   /* quotients before, frozen */
+	double before[ROUND_TENSOR_QUOTIENT]; /* its values and its peers', by enum gpu_round_value */
 };
 
 struct duty_job {           /* of one host */
 	struct keyed keyed; /* by the job and the number of the host */
 	const struct job_id *job;
-	int n, n_now;
-	uint64_t procs[RANKS_MAX], procs_now[RANKS_MAX]; /* as compared; as of this tick */
-	struct round rounds[ROUNDS];                     /* number i at i % ROUNDS */
-	uint64_t n_rounds, last_ns;
-	bool shared; /* its ranks share each operation of a part of the job: a tensor-parallel group */
-	struct slow slow[RANKS_MAX];
+	int n_now;
+	uint64_t procs_now[GPU_ROUND_RANKS_MAX]; /* as of this tick */
+	struct gpu_rounds rounds;
+	bool shared; /* its ranks are a communicator of their own in a larger job */
+	struct slow slow[GPU_ROUND_RANKS_MAX];
 };
 
 struct gpu_duty {
 	struct keyed_table jobs;
 	struct forgetting forgetting;
 };
-
-static const struct round *round_at(const struct duty_job *j, uint64_t i) /* i-th newest */
-{
-	return &j->rounds[(j->n_rounds - 1 - i) % ROUNDS];
-}
-
-static uint64_t rounds_kept(const struct duty_job *j)
-{
-	return j->n_rounds < ROUNDS ? j->n_rounds : ROUNDS;
-}
-
-/* --- rounds --- */
-
-static double others_median(const float *of, int n, int r)
-{
-	double v[RANKS_MAX];
-	int k = 0;
-
-	for (int i = 0; i < n; i++)
-		if (i != r)
-			v[k++] = of[i];
-	doubles_sort(v, k);
-	return k % 2 ? v[k / 2] : (v[k / 2 - 1] + v[k / 2]) / 2;
-}
-
-static bool usable(const struct gpu_sampled *l, uint64_t ts_ns)
-{
-	return l && l->s.window_ns && l->s.tensor_bp != GPU_NO_VALUE && l->s.sm_bp != GPU_NO_VALUE &&
-	       l->ts_ns + TOGETHER_NS > ts_ns && l->ts_ns < ts_ns + TOGETHER_NS;
-}
-
-/* The newest sample of every rank's GPU, if it is one round and new, and all of them train. */
-static bool round_take(const struct duty_job *j, const struct model *m, struct round *to, uint64_t *ret_newest_ns)
-{
-	*ret_newest_ns = 0;
-	for (int i = 0; i < j->n; i++) {
-		const struct gpu *g = proc_gpu(model_proc(m, j->procs[i]));
-		const struct gpu_sampled *l = g ? gpu_sample(g, 0) : NULL;
-
-		if (!l || l->ts_ns <= j->last_ns)
-			return false;
-		if (!i)
-			to->ts_ns = l->ts_ns;
-		if (!usable(l, to->ts_ns) || gpu_percent(l->s.tensor_bp) < TENSOR_LEAST)
-			return false;
-		if (l->ts_ns > *ret_newest_ns)
-			*ret_newest_ns = l->ts_ns;
-		to->tensor[i] = gpu_percent(l->s.tensor_bp);
-		to->sm[i] = gpu_percent(l->s.sm_bp);
-		to->power_w[i] = l->s.power_mw == GPU_NO_VALUE ? 0 : l->s.power_mw / 1e3;
-	}
-	for (int i = 0; i < j->n; i++) {
-		to->tensor_quotient[i] = to->tensor[i] / others_median(to->tensor, j->n, i);
-		to->sm_quotient[i] = to->sm[i] / fmax(others_median(to->sm, j->n, i), 1);
-	}
-	return true;
-}
-
-static double mean(const struct duty_job *j, uint64_t from, uint64_t to,
-		   double (*of)(const struct duty_job *, const struct round *, int), int r)
-{
-	double sum = 0;
-
-	for (uint64_t i = from; i < to; i++)
-		sum += of(j, round_at(j, i), r);
-	return to > from ? sum / (to - from) : 0;
-}
-
-static double deviation(const struct duty_job *j, uint64_t from, uint64_t to,
-			double (*of)(const struct duty_job *, const struct round *, int), int r)
-{
-	double m = mean(j, from, to, of, r), sum = 0;
-
-	for (uint64_t i = from; i < to; i++) {
-		double d = of(j, round_at(j, i), r) - m;
-
-		sum += d * d;
-	}
-	return to > from + 1 ? sqrt(sum / (to - from - 1)) : INFINITY;
-}
-
-static double tensor_of(const struct duty_job *j, const struct round *o, int r)
-{
-	(void)j;
-	return o->tensor[r];
-}
-static double sm_of(const struct duty_job *j, const struct round *o, int r)
-{
-	(void)j;
-	return o->sm[r];
-}
-static double power_of(const struct duty_job *j, const struct round *o, int r)
-{
-	(void)j;
-	return o->power_w[r];
-}
-static double peers_tensor(const struct duty_job *j, const struct round *o, int r)
-{
-	return others_median(o->tensor, j->n, r);
-}
-static double peers_sm(const struct duty_job *j, const struct round *o, int r)
-{
-	return others_median(o->sm, j->n, r);
-}
-static double peers_power(const struct duty_job *j, const struct round *o, int r)
-{
-	return others_median(o->power_w, j->n, r);
-}
-static double tensor_quotient(const struct duty_job *j, const struct round *o, int r)
-{
-	(void)j;
-	return o->tensor_quotient[r];
-}
-static double sm_quotient(const struct duty_job *j, const struct round *o, int r)
-{
-	(void)j;
-	return o->sm_quotient[r];
-}
 
 /* --- the verdict --- */
 
@@ -196,23 +69,22 @@ struct wanted { /* of a rise: at least, and in standard errors */
 };
 
 /* By how much the quotient of the newest `k` rounds is above the past beyond noise and floor; 0 not. */
-static double rise_over(const struct duty_job *j, int r, uint64_t k,
-			double (*of)(const struct duty_job *, const struct round *, int), struct wanted w,
+static double rise_over(const struct gpu_rounds *g, int r, uint64_t k, enum gpu_round_value v, struct wanted w,
 			double *ret_before)
 {
-	uint64_t all = rounds_kept(j), half = k + (all - k) / 2;
-	double before = mean(j, k, all, of, r), now = mean(j, 0, k, of, r), rise = now / before - 1;
-	double noise = deviation(j, k, all, of, r) / before * sqrt(1.0 / k + 1.0 / (all - k));
+	uint64_t all = gpu_rounds_kept(g), half = k + (all - k) / 2;
+	double before = gpu_rounds_mean(g, k, all, v, r), rise = gpu_rounds_mean(g, 0, k, v, r) / before - 1;
+	double noise = gpu_rounds_deviation(g, k, all, v, r) / before * sqrt(1.0 / k + 1.0 / (all - k));
 	double limit = fmax(w.floor, w.sure * noise);
 
 	*ret_before = before;
 	if (!(rise > limit))
 		return 0;
 	for (uint64_t i = 0; i < 3; i++) /* and it is so still, not by one round of the few */
-		if (of(j, round_at(j, i), r) / before - 1 < limit / 2)
+		if (gpu_round_at(g, i)->of[v][r] / before - 1 < limit / 2)
 			return 0;
-	if (fabs(mean(j, k, half, of, r) / mean(j, half, all, of, r) - 1) > rise / 2) /* the past was no steady state */
-		return 0;
+	if (fabs(gpu_rounds_mean(g, k, half, v, r) / gpu_rounds_mean(g, half, all, v, r) - 1) > rise / 2)
+		return 0; /* the past was no steady state */
 	return rise;
 }
 
@@ -220,41 +92,56 @@ static bool rises_and_others_fall(struct duty_job *j, int r, uint64_t k, double 
 {
 	static const struct wanted tensor = { RISE_TENSOR, SURE }, sm = { RISE_SM, SURE };
 	struct excess *past = &j->slow[r].past;
-	double rise = rise_over(j, r, k, tensor_quotient, tensor, &past->tensor);
+	double rise = rise_over(&j->rounds, r, k, ROUND_TENSOR_QUOTIENT, tensor, &past->tensor);
 
-	return rise > 0 && fall >= FALL_SHARE * rise && rise_over(j, r, k, sm_quotient, sm, &past->sm) > 0;
+	return rise > 0 && fall >= FALL_SHARE * rise &&
+	       rise_over(&j->rounds, r, k, ROUND_SM_QUOTIENT, sm, &past->sm) > 0;
+}
+
+/* Over the others', since the past; 0 where no clock is known. */
+static double clock_fall(const struct gpu_rounds *g, int r, uint64_t k)
+{
+	double before = gpu_rounds_mean(g, k, gpu_rounds_kept(g), ROUND_CLOCK_QUOTIENT, r);
+
+	return before > 0 ? 1 - gpu_rounds_mean(g, 0, k, ROUND_CLOCK_QUOTIENT, r) / before : 0;
 }
 
 static bool rises_where_shared(struct duty_job *j, int r, uint64_t k)
 {
 	static const struct wanted tensor = { RISE_TENSOR_SHARED, SURE_SHARED };
 	static const struct wanted sm = { RISE_SM_SHARED, SURE_SM_SHARED };
+	const struct gpu_rounds *g = &j->rounds;
 	struct excess *past = &j->slow[r].past;
-	double rise = j->shared ? rise_over(j, r, k, tensor_quotient, tensor, &past->tensor) : 0;
+	double rise = j->shared ? rise_over(g, r, k, ROUND_TENSOR_QUOTIENT, tensor, &past->tensor) : 0;
 
-	return rise > 0 && rise < RISE_SHARED_MOST && rise_over(j, r, k, sm_quotient, sm, &past->sm) > 0;
+	return rise > 0 && rise < RISE_SHARED_MOST && clock_fall(g, r, k) >= CLOCK_SHARE * rise &&
+	       rise_over(g, r, k, ROUND_SM_QUOTIENT, sm, &past->sm) > 0;
 }
 
 /* Sets since_ns where it is, by the newest `k` rounds against the others. */
 static void slow_since(struct duty_job *j, int r, uint64_t k)
 {
-	uint64_t all = rounds_kept(j);
+	const struct gpu_rounds *g = &j->rounds;
+	uint64_t all = gpu_rounds_kept(g);
 	struct slow *s = &j->slow[r];
 	double peers_before, peers_now;
 
-	if (all < k + BEFORE_MIN || round_at(j, k)->ts_ns - round_at(j, all - 1)->ts_ns < BEFORE_NS ||
-	    round_at(j, 0)->ts_ns - round_at(j, k)->ts_ns < NOW_NS)
+	if (all < k + BEFORE_MIN || gpu_round_at(g, k)->ts_ns - gpu_round_at(g, all - 1)->ts_ns < BEFORE_NS ||
+	    gpu_round_at(g, 0)->ts_ns - gpu_round_at(g, k)->ts_ns < NOW_NS)
 		return;
-	peers_before = mean(j, k, all, peers_tensor, r);
-	peers_now = mean(j, 0, k, peers_tensor, r);
+	peers_before = gpu_rounds_mean(g, k, all, ROUND_PEERS_TENSOR, r);
+	peers_now = gpu_rounds_mean(g, 0, k, ROUND_PEERS_TENSOR, r);
 	if (peers_now < PAUSED * peers_before ||
 	    (!rises_and_others_fall(j, r, k, 1 - peers_now / peers_before) && !rises_where_shared(j, r, k)))
 		return;
-	s->tensor_before = mean(j, k, all, tensor_of, r);
-	s->sm_before = mean(j, k, all, sm_of, r);
-	s->peers_tensor_before = peers_before;
-	s->peers_sm_before = mean(j, k, all, peers_sm, r);
-	s->since_ns = round_at(j, k - 1)->ts_ns;
+	for (int v = 0; v < ROUND_TENSOR_QUOTIENT; v++)
+		s->before[v] = gpu_rounds_mean(g, k, all, v, r);
+	s->since_ns = gpu_round_at(g, k - 1)->ts_ns;
+}
+
+static double now_of(const struct duty_job *j, enum gpu_round_value v, int r)
+{
+	return gpu_rounds_mean(&j->rounds, 0, 4, v, r);
 }
 
 /* Named ranks are slow until their quotient is back half way. */
@@ -262,8 +149,8 @@ static bool slow_still(const struct duty_job *j, int r)
 {
 	const struct slow *s = &j->slow[r];
 
-	return mean(j, 0, 4, tensor_quotient, r) / s->past.tensor - 1 > RISE_TENSOR / 2 &&
-	       mean(j, 0, 4, sm_quotient, r) / s->past.sm - 1 > (j->shared ? RISE_SM_SHARED : RISE_SM) / 2;
+	return now_of(j, ROUND_TENSOR_QUOTIENT, r) / s->past.tensor - 1 > RISE_TENSOR / 2 &&
+	       now_of(j, ROUND_SM_QUOTIENT, r) / s->past.sm - 1 > (j->shared ? RISE_SM_SHARED : RISE_SM) / 2;
 }
 
 static void decide(struct duty_job *j)
@@ -271,7 +158,7 @@ static void decide(struct duty_job *j)
 	static const uint64_t spans[] = { 4, 6, 8, 12, 16 };
 	int named = 0;
 
-	for (int r = 0; r < j->n; r++) {
+	for (int r = 0; r < j->rounds.n; r++) {
 		struct slow *s = &j->slow[r];
 
 		if (s->since_ns && !slow_still(j, r))
@@ -280,8 +167,8 @@ static void decide(struct duty_job *j)
 			slow_since(j, r, spans[i]);
 		named += s->since_ns != 0;
 	}
-	if (2 * named > j->n) /* most are busier: that is no culprit */
-		for (int r = 0; r < j->n; r++)
+	if (2 * named > j->rounds.n) /* most are busier: that is no culprit */
+		for (int r = 0; r < j->rounds.n; r++)
 			j->slow[r].since_ns = 0;
 }
 
@@ -308,32 +195,41 @@ static bool cause_of_gpu(enum finding_cause cause)
 /* Share of a step that the others wait for it now and did not before. */
 static double blame_of(const struct duty_job *j, int r)
 {
-	return 1 - mean(j, 0, 4, peers_tensor, r) / j->slow[r].peers_tensor_before;
+	return 1 - now_of(j, ROUND_PEERS_TENSOR, r) / j->slow[r].before[ROUND_PEERS_TENSOR];
 }
 
 static void evidence_note(const struct duty_job *j, int r, struct finding *f)
 {
-	const struct slow *s = &j->slow[r];
+	static const struct {
+		enum gpu_round_value value;
+		enum evidence_id now, before;
+	} notes[] = {
+		{ ROUND_SM, EVIDENCE_SM_PERCENT, EVIDENCE_SM_PERCENT_BEFORE },
+		{ ROUND_PEERS_SM, EVIDENCE_SM_PERCENT_PEERS, EVIDENCE_SM_PERCENT_PEERS_BEFORE },
+		{ ROUND_TENSOR, EVIDENCE_TENSOR_PERCENT, EVIDENCE_TENSOR_PERCENT_BEFORE },
+		{ ROUND_PEERS_TENSOR, EVIDENCE_TENSOR_PERCENT_PEERS, EVIDENCE_TENSOR_PERCENT_PEERS_BEFORE },
+	};
 
-	finding_note(f, EVIDENCE_SM_PERCENT, mean(j, 0, 4, sm_of, r));
-	finding_note(f, EVIDENCE_SM_PERCENT_PEERS, mean(j, 0, 4, peers_sm, r));
-	finding_note(f, EVIDENCE_TENSOR_PERCENT, mean(j, 0, 4, tensor_of, r));
-	finding_note(f, EVIDENCE_TENSOR_PERCENT_PEERS, mean(j, 0, 4, peers_tensor, r));
-	finding_note(f, EVIDENCE_SM_PERCENT_BEFORE, s->sm_before);
-	finding_note(f, EVIDENCE_SM_PERCENT_PEERS_BEFORE, s->peers_sm_before);
-	finding_note(f, EVIDENCE_TENSOR_PERCENT_BEFORE, s->tensor_before);
-	finding_note(f, EVIDENCE_TENSOR_PERCENT_PEERS_BEFORE, s->peers_tensor_before);
-	if (mean(j, 0, 4, peers_power, r) > 0) {
-		finding_note(f, EVIDENCE_POWER_W, mean(j, 0, 4, power_of, r));
-		finding_note(f, EVIDENCE_POWER_W_PEERS, mean(j, 0, 4, peers_power, r));
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+		finding_note(f, notes[i].now, now_of(j, notes[i].value, r));
+		finding_note(f, notes[i].before, j->slow[r].before[notes[i].value]);
+	}
+	if (now_of(j, ROUND_PEERS_POWER, r) > 0) {
+		finding_note(f, EVIDENCE_POWER_W, now_of(j, ROUND_POWER, r));
+		finding_note(f, EVIDENCE_POWER_W_PEERS, now_of(j, ROUND_PEERS_POWER, r));
+	}
+	if (now_of(j, ROUND_CLOCK, r) > 0) {
+		finding_note(f, EVIDENCE_SM_CLOCK_MHZ, now_of(j, ROUND_CLOCK, r));
+		finding_note(f, EVIDENCE_SM_CLOCK_MHZ_BEFORE, j->slow[r].before[ROUND_CLOCK]);
+		finding_note(f, EVIDENCE_SM_CLOCK_MHZ_PEERS, now_of(j, ROUND_PEERS_CLOCK, r));
 	}
 }
 
 /* The blame walk may have named it already: then this is its cause, unless the host is. */
 static int report(const struct duty_job *j, const struct model *m, int r, struct finding_list *found)
 {
-	const struct proc *p = model_proc(m, j->procs[r]);
-	struct finding *f = straggler_of(found, j->procs[r]);
+	const struct proc *p = model_proc(m, j->rounds.procs[r]);
+	struct finding *f = straggler_of(found, j->rounds.procs[r]);
 
 	if (f && !cause_open(f) && !cause_of_gpu(f->cause))
 		return 0;
@@ -364,17 +260,6 @@ static bool is_subject(const struct proc *p)
 	return !p->dead && !p->is_child && proc_gpu(p);
 }
 
-/* The job's ranks with a GPU; a change of them begins anew. */
-static void ranks_update(struct duty_job *j)
-{
-	if (j->n_now == j->n && !memcmp(j->procs_now, j->procs, j->n * sizeof(j->procs[0])))
-		return;
-	memcpy(j->procs, j->procs_now, sizeof(j->procs));
-	j->n = j->n_now;
-	j->n_rounds = 0;
-	memset(j->slow, 0, sizeof(j->slow));
-}
-
 /* Ranks are compared with those of their host: samples of several hosts are no round. */
 static struct duty_job *job_of(struct gpu_duty *d, const struct proc *p)
 {
@@ -394,29 +279,28 @@ static int ranks_sort(struct gpu_duty *d, const struct model *m)
 
 		if (!j && is_subject(p))
 			return -ENOMEM;
-		if (j && j->n_now < RANKS_MAX)
+		if (j && j->n_now < GPU_ROUND_RANKS_MAX)
 			j->procs_now[j->n_now++] = p->key;
 	}
 	return 0;
 }
 
+/* A change of the ranks begins anew. */
 static int job_tick(struct duty_job *j, const struct model *m, struct finding_list *found)
 {
-	struct round now;
-	uint64_t newest_ns;
+	struct gpu_rounds *g = &j->rounds;
 	int err = 0;
 
-	ranks_update(j);
-	if (j->n < 2)
+	if (gpu_rounds_ranks(g, j->procs_now, j->n_now))
+		memset(j->slow, 0, sizeof(j->slow));
+	if (g->n < 2)
 		return 0;
-	if (round_take(j, m, &now, &newest_ns)) {
-		j->last_ns = newest_ns;
-		j->rounds[j->n_rounds++ % ROUNDS] = now;
-		j->shared = gpu_group_shares_ops(m, j->procs, j->n);
-		if (rounds_kept(j) >= 4)
+	if (gpu_rounds_take(g, m)) {
+		j->shared = gpu_group_is_own(m, g->procs, g->n);
+		if (gpu_rounds_kept(g) >= 4)
 			decide(j);
 	}
-	for (int r = 0; r < j->n && !err; r++)
+	for (int r = 0; r < g->n && !err; r++)
 		if (j->slow[r].since_ns)
 			err = report(j, m, r, found);
 	return err;

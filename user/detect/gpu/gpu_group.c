@@ -27,7 +27,7 @@ static bool is_theirs(const uint64_t *procs, int n, const struct comm *c, int wo
 	return members == n;
 }
 
-bool gpu_group_shares_ops(const struct model *m, const uint64_t *procs, int n)
+bool gpu_group_is_own(const struct model *m, const uint64_t *procs, int n)
 {
 	const struct proc *first = model_proc(m, procs[0]);
 
