@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """On a machine with NVIDIA GPUs and PyTorch: are the phases of steps, as `ranktrace record` saw them when it came in
 the middle of a job, as long as the job's own stamps say (phasejob.py)? Arguments: ddp, compile, fsdp2 (default: all;
-each takes SECONDS (40) and its start). Prints one JSON line a mode and phase: how many values, how many within 1 ms + 1
+each takes SECONDS (40) and its start), again-fsdp2 and so on (what lies in OUT_DIR is judged again). Steps whose ranges
+of PyTorch the budget took are known by operators (decision 1010), have borders of their own, and are lines of their own
+here. Prints one JSON line a mode and phase: how many values, how many within 1 ms + 1
 %, how many of the others lost their CPU between stamp and mark, and the errors, in ms; then the steps that are missing
 and the hits a step and rank. `checkpoint` is what is in no phase of a step with a checkpoint in it, `other` of the
 rest. Recordings and the jobs' logs stay in OUT_DIR. Exit status: 1 where more than EXCEPTIONS_MOST of a phase
@@ -32,6 +34,11 @@ EXCEPTIONS_MOST = 0.01
 WIRE_TORCH = 8
 
 
+def own_steps(prefix, rank):
+    path = f"{prefix}.steps.{rank}"
+    return job.lines(path) if os.path.exists(path) else []
+
+
 class Ranks:
     def __init__(self, mode):
         self.mode, self.prefix = mode, f"{OUT}/phases-{mode}"
@@ -45,14 +52,10 @@ class Ranks:
                                            stdout=open(f"{self.prefix}.out.{r}", "w"), stderr=subprocess.STDOUT)
                           for r in range(RANKS)]
 
-    def steps(self, rank):
-        path = f"{self.prefix}.steps.{rank}"
-        return job.lines(path) if os.path.exists(path) else []
-
     def steps_wait(self):
         """Until each rank has made some."""
         end = time.monotonic() + START_MOST_S
-        while any(len(self.steps(r)) < STEPS_BEFORE for r in range(RANKS)):
+        while any(len(own_steps(self.prefix, r)) < STEPS_BEFORE for r in range(RANKS)):
             if time.monotonic() > end or any(p.poll() is not None for p in self.processes):
                 raise SystemExit("the job made no steps: " + open(f"{self.prefix}.out.0").read()[-2000:])
             time.sleep(0.5)
@@ -67,8 +70,8 @@ class Ranks:
             p.kill()
 
 
-def recorded(mode):
-    """(the ranks, what record said): it comes when the job runs, and goes with it."""
+def record(mode):
+    """It comes when the job runs, and goes with it."""
     ranks = Ranks(mode)
     try:
         ranks.steps_wait()
@@ -81,7 +84,6 @@ def recorded(mode):
         tracer.wait(60)
     finally:
         ranks.kill()
-    return ranks, open(f"{ranks.prefix}.err").read()
 
 
 def replayed(path):
@@ -100,17 +102,45 @@ def rest_ns(step):
     return step["end_ns"] - step["begin_ns"] - sum(step["phases"].get(phase, 0) for phase in held_against.PHASES)
 
 
+def operators_pair(truth, seen, known):
+    """(pairs, the job's steps that are missing) of those known by operators: each ends in one of the job's, with its
+    optimizer. From the first such step to the last, but the job's steps that ranges showed (known)."""
+    pairs, missing = [], []
+    for i, t in enumerate(truth[:-1]):
+        if not seen or t["begin_ns"] < seen[0]["end_ns"] or t["end_ns"] > seen[-1]["end_ns"] or i in known:
+            continue
+        ends = [s for s in seen if t["begin_ns"] < s["end_ns"] <= t["end_ns"]]
+        if len(ends) == 1:
+            pairs.append((t, ends[0]))
+        else:
+            missing.append(i)
+    return pairs, missing
+
+
+def values_of(pairs, suffix):
+    for phase, *rest in held_against.phases_compared(pairs, lambda t, phase: t["phases"].get(phase, 0),
+                                                     lambda t, phase: t["preempted"].get(phase, False)):
+        yield (phase + suffix, *rest)
+
+
 def rank_compared(truth, seen):
     """(phase, seen, own, excused, step, the job's) of one rank; and the steps that were not seen."""
-    pairs, missing = held_against.steps_match(truth, seen)
+    by_ranges = [s for s in seen if s["phases_by"] != "operators"]
+    pairs, _ = held_against.steps_match(truth, by_ranges) if by_ranges else ([], [])
     pairs = [(t, s) for t, s in pairs if t is not truth[-1]]
     ends_set(truth)
-    values = list(held_against.phases_compared(pairs, lambda t, phase: t["phases"].get(phase, 0),
-                                         lambda t, phase: t["preempted"].get(phase, False)))
+    known = {i for i, t in enumerate(truth) if any(t is one for one, _ in pairs)}
+    others, missing = operators_pair(truth, [s for s in seen if s["phases_by"] == "operators"], known)
+    first = truth.index((pairs + others)[0][0]) if pairs + others else 0
+    paired = {id(t) for t, _ in pairs + others}
+    missing = [i for i in range(first, len(truth)) if id(truth[i]) not in paired]
+    values = list(values_of(pairs, "")) + list(values_of(others, " by operators"))
     for t, s in pairs:
         lost = any(t["preempted"].values())
         values.append(("step", s["end_ns"] - s["begin_ns"], t["end_ns"] - t["begin_ns"], lost, s, t))
-        values.append(("checkpoint" if "checkpoint" in t["phases"] else "other", s["other_ns"], rest_ns(t), lost, s, t))
+        if s["other_ns"] is not None:
+            values.append(("checkpoint" if "checkpoint" in t["phases"] else "other", s["other_ns"], rest_ns(t), lost, s,
+                           t))
     return values, missing
 
 
@@ -120,7 +150,7 @@ def percentile(values, p):
 
 def differs_say(phase, seen_ns, own_ns, excused, step, truth):
     def ms(ns_of):
-        return {key: round(ns / 1e6, 2) for key, ns in ns_of.items()}
+        return {key: round(ns / 1e6, 2) for key, ns in ns_of.items() if ns is not None}
 
     print(f"  {phase} {seen_ns / 1e6:.2f} ms, by the job {own_ns / 1e6:.2f} ms{', preempted' if excused else ''}: rank "
           f"{step['rank']} step {step['step']}, {truth['kind']}, {step['backwards']} backwards; seen "
@@ -153,12 +183,13 @@ def hits_a_step(mode, err, path, seen):
             "all_hits_a_step": found and round(int(found[1]) / len(seen), 1)}
 
 
-def mode_run(mode):
-    ranks, err = recorded(mode)
-    path, by_phase, missing = f"{ranks.prefix}.rtr", collections.defaultdict(list), []
+def judge(mode):
+    prefix = f"{OUT}/phases-{mode}"
+    err = open(f"{prefix}.err").read()
+    path, by_phase, missing = f"{prefix}.rtr", collections.defaultdict(list), []
     seen = replayed(path)
     for rank in range(RANKS):
-        values, not_seen = rank_compared(ranks.steps(rank), [s for s in seen if s["rank"] == rank])
+        values, not_seen = rank_compared(own_steps(prefix, rank), [s for s in seen if s["rank"] == rank])
         missing += not_seen
         for v in values:
             by_phase[v[0]].append(v)
@@ -166,6 +197,7 @@ def mode_run(mode):
     said = [line for line in err.splitlines() if re.search(r"not visible|no longer probed|records \(.*lost", line)]
     gpujob.say(f"phases-{mode}", ranks=RANKS, steps_seen=len(seen), missing=len(missing),
                evaluations=sum(not s["backwards"] for s in seen),
+               phases_by=collections.Counter(s["phases_by"] for s in seen),
                forward_by=collections.Counter(s["forward_by"] for s in seen),
                backward_end=collections.Counter(s["backward_end"] for s in seen),
                **(hits_a_step(mode, err, path, seen) if seen else {}), said=said, err_end=err.splitlines()[-3:])
@@ -177,7 +209,9 @@ def main():
     right = True
     for mode in sys.argv[1:] or ("ddp", "compile", "fsdp2"):
         try:
-            right &= mode_run(mode)
+            if not mode.startswith("again-"):
+                record(mode)
+            right &= judge(mode.removeprefix("again-"))
         except (Exception, SystemExit) as e:
             right = False
             gpujob.say(f"phases-{mode}", error=f"{type(e).__name__}: {e}")

@@ -4,7 +4,9 @@ all types checked, exit codes, nothing left. NCCL_TESTS=folder of all_reduce_per
 
 A reduction with one wrong element comes from doctored_nccl.c, and from each GPU as a host of its own (--bisect).
 
-    python3 tests/gpu/stress_nccl.py [correct rates codes launched doctored bisect]"""
+    python3 tests/gpu/stress_nccl.py [correct rates codes launched doctored bisect]
+
+rates: ITERATIONS (400) of each size: 1, 16 and 256 MiB, or 1 MiB alone with SMALL=1."""
 import json
 import os
 import random
@@ -21,7 +23,9 @@ LIBRARY = ["--nccl", os.environ["NCCL"]] if "NCCL" in os.environ else []
 PROGRAMS = dict(all_reduce="all_reduce", all_gather="all_gather", reduce_scatter="reduce_scatter",
                 broadcast="broadcast", reduce="reduce", alltoall="alltoall", sendrecv="sendrecv")
 SIZES, SIZES_THEIRS = "1M-256M:16", ("-b", "1M", "-e", "256M", "-f", "16")
-ITERATIONS = "400"
+if "SMALL" in os.environ:  # 1 MiB alone; theirs walks over buffers of its largest size
+    SIZES, SIZES_THEIRS = "1M", ("-b", "1M", "-e", "128M", "-f", "128")
+ITERATIONS = os.environ.get("ITERATIONS", "400")
 N = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
 
 

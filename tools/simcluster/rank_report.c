@@ -21,9 +21,9 @@
 #define SM_RECV 3 /* assumed: two channels of a transfer, an SM each or two, of 132 */
 #define TENSOR_WORKS 57
 #define GPU_SCATTER 0.01
-#define CLOCK_MHZ 1980
-#define CLOCK_STEP_MHZ 15  /* NVML's */
-#define CLOCK_SCATTER 0.01 /* assumed: under a power cap the clock goes up and down */
+#define CLOCK_MHZ 1600    /* at the power cap */
+#define CLOCK_STEP_MHZ 15 /* NVML's */
+#define CLOCK_SCATTER 0.06
 
 enum { STATE_RUNS = 1, STATE_SLEEPS = 3, STATE_DISK = 4, STATE_STOPPED = 5 };
 enum { COUNT_ALLGATHER = 2, COUNT_REDUCESCATTER = 3, COUNT_ALLREDUCE = 4 };

@@ -30,6 +30,7 @@ struct duty {
 	double noise; /* relative, of each value of each look */
 	struct level levels[RANKS_MAX];
 	double clock_mhz[RANKS_MAX]; /* 0: NVML does not say */
+	double clock_noise;          /* relative, of each look */
 	int named;                   /* rank; -1 nobody so far */
 	uint64_t named_ns;
 	int n_named; /* ticks in which somebody was */
@@ -72,6 +73,7 @@ static struct duty duty_of_job(int ranks, int world, double noise, uint64_t seed
 			  .rng = seed,
 			  .ranks = ranks,
 			  .noise = noise,
+			  .clock_noise = 0.01,
 			  .named = -1 };
 
 	assert_non_null(u.m);
@@ -116,12 +118,12 @@ static uint32_t bp(struct duty *u, double percent)
 	return 100 * percent * (1 + u->noise * uniform(&u->rng)) + 0.5;
 }
 
-/* As NVML says it: steps of 15 MHz, and 1 % up and down under a power cap. */
+/* As NVML says it: in steps of 15 MHz. */
 static uint32_t clock_mhz(struct duty *u, int rank)
 {
 	double mhz = u->clock_mhz[rank];
 
-	return mhz ? 15 * (uint32_t)(mhz * (1 + 0.01 * uniform(&u->rng)) / 15) : GPU_NO_VALUE;
+	return mhz ? 15 * (uint32_t)(mhz * (1 + u->clock_noise * uniform(&u->rng)) / 15) : GPU_NO_VALUE;
 }
 
 static void run(struct duty *u, double seconds, double every_s)
@@ -271,25 +273,48 @@ static void test_slow_gpu_of_a_tensor_parallel_group(void **state)
 }
 
 /* The host's communicator may as well shard parameters (hybrid FSDP) or share experts: heavier data or a favoured
- * expert is more work at the same clock, and a clock that nobody knows is none that fell. */
+ * expert is more work at the same clock, and a clock that nobody knows is none that fell. At the power cap clocks go up
+ * and down by 6 % (10 at most here), and those of the peers, which wait more, rise by 3 %. */
 static void test_heavier_data_in_a_group_of_the_host_names_nobody(void **state)
 {
 	uint64_t rng = test_seed();
 
 	(void)state;
-	for (int i = 0; i < 30; i++) {
+	for (int i = 0; i < 40; i++) {
 		struct duty u = duty_of_job(8, 128, 0.015, random_next(&rng));
-		int heavy = random_next(&rng) % 8;
+		int heavy = random_next(&rng) % 8, how = i % 4;
 
 		communicator(&u, 8);
-		for (int r = 0; r < 8 && i % 3 == 2; r++)
+		if (how == 3)
+			u.clock_noise = 0.1;
+		for (int r = 0; r < 8 && how == 2; r++)
 			u.clock_mhz[r] = 0;
 		run(&u, 20, 1);
-		if (i % 3 == 1) /* all clocks fall: the cap of the rack */
-			for (int r = 0; r < 8; r++)
-				u.clock_mhz[r] *= 0.9;
+		for (int r = 0; r < 8; r++)
+			u.clock_mhz[r] *= how == 1 ? 0.9 : how == 3 && r != heavy ? 1.03 : 1;
 		one_does_more(&u, heavy);
 		assert_int_equal(u.n_named, 0);
+		duty_free(&u);
+	}
+}
+
+/* A fifth less clock stands out of such noise. */
+static void test_much_slower_gpu_at_the_power_cap(void **state)
+{
+	uint64_t rng = test_seed();
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		struct duty u = duty_of_job(8, 128, 0.015, random_next(&rng));
+
+		communicator(&u, 8);
+		u.clock_noise = 0.04;
+		run(&u, 20, 1);
+		u.levels[4].tensor *= 1.1;
+		u.levels[4].sm *= 1.03;
+		u.clock_mhz[4] *= 0.8;
+		one_does_more(&u, 4);
+		assert_int_equal(u.named, 4);
 		duty_free(&u);
 	}
 }
@@ -401,6 +426,7 @@ int main(void)
 		cmocka_unit_test(test_roles_need_not_be_alike),
 		cmocka_unit_test(test_slow_gpu_of_a_tensor_parallel_group),
 		cmocka_unit_test(test_heavier_data_in_a_group_of_the_host_names_nobody),
+		cmocka_unit_test(test_much_slower_gpu_at_the_power_cap),
 		cmocka_unit_test(test_more_work_that_delays_nobody_names_nobody),
 		cmocka_unit_test(test_equal_gpus_name_nobody),
 		cmocka_unit_test(test_spinning_kernel_names_nobody),

@@ -34,8 +34,11 @@
 #define RISE_SM_SHARED 0.02
 #define SURE_SM_SHARED 4.0   /* a kernel that spins turns its sign */
 #define RISE_SHARED_MOST 0.3 /* no slack hides more: then the others do less, or they have stopped */
-#define CLOCK_SHARE 0.5      /* the clock, over the others', must have fallen by that share of the rise */
-#define PAUSED 0.25          /* the others do less than that of their usual work: no training step goes on */
+/* The clock, over the others', must have fallen by that share of the rise, beyond noise: at the power cap it goes up
+ * and down by 6 %, and the peers' rises by a third of what they do less (docs/measurements/gpu.md). */
+#define CLOCK_SHARE 0.35
+#define SURE_CLOCK 4.0
+#define PAUSED 0.25 /* the others do less than that of their usual work: no training step goes on */
 
 struct excess {
 	double tensor, sm;
@@ -68,14 +71,21 @@ struct wanted { /* of a rise: at least, and in standard errors */
 	double floor, sure;
 };
 
+/* Of the quotient's noise, between the mean of the newest `k` rounds and that of the past, in its own unit. */
+static double standard_error(const struct gpu_rounds *g, int r, uint64_t k, enum gpu_round_value v)
+{
+	uint64_t all = gpu_rounds_kept(g);
+
+	return gpu_rounds_deviation(g, k, all, v, r) * sqrt(1.0 / k + 1.0 / (all - k));
+}
+
 /* By how much the quotient of the newest `k` rounds is above the past beyond noise and floor; 0 not. */
 static double rise_over(const struct gpu_rounds *g, int r, uint64_t k, enum gpu_round_value v, struct wanted w,
 			double *ret_before)
 {
 	uint64_t all = gpu_rounds_kept(g), half = k + (all - k) / 2;
 	double before = gpu_rounds_mean(g, k, all, v, r), rise = gpu_rounds_mean(g, 0, k, v, r) / before - 1;
-	double noise = gpu_rounds_deviation(g, k, all, v, r) / before * sqrt(1.0 / k + 1.0 / (all - k));
-	double limit = fmax(w.floor, w.sure * noise);
+	double limit = fmax(w.floor, w.sure * standard_error(g, r, k, v) / before);
 
 	*ret_before = before;
 	if (!(rise > limit))
@@ -98,12 +108,13 @@ static bool rises_and_others_fall(struct duty_job *j, int r, uint64_t k, double 
 	       rise_over(&j->rounds, r, k, ROUND_SM_QUOTIENT, sm, &past->sm) > 0;
 }
 
-/* Over the others', since the past; 0 where no clock is known. */
-static double clock_fall(const struct gpu_rounds *g, int r, uint64_t k)
+/* Over the others', since the past; none falls where no clock is known. */
+static bool clock_falls(const struct gpu_rounds *g, int r, uint64_t k, double least)
 {
 	double before = gpu_rounds_mean(g, k, gpu_rounds_kept(g), ROUND_CLOCK_QUOTIENT, r);
+	double fall = before - gpu_rounds_mean(g, 0, k, ROUND_CLOCK_QUOTIENT, r);
 
-	return before > 0 ? 1 - gpu_rounds_mean(g, 0, k, ROUND_CLOCK_QUOTIENT, r) / before : 0;
+	return fall - SURE_CLOCK * standard_error(g, r, k, ROUND_CLOCK_QUOTIENT) >= least * before && before > 0;
 }
 
 static bool rises_where_shared(struct duty_job *j, int r, uint64_t k)
@@ -114,7 +125,7 @@ static bool rises_where_shared(struct duty_job *j, int r, uint64_t k)
 	struct excess *past = &j->slow[r].past;
 	double rise = j->shared ? rise_over(g, r, k, ROUND_TENSOR_QUOTIENT, tensor, &past->tensor) : 0;
 
-	return rise > 0 && rise < RISE_SHARED_MOST && clock_fall(g, r, k) >= CLOCK_SHARE * rise &&
+	return rise > 0 && rise < RISE_SHARED_MOST && clock_falls(g, r, k, CLOCK_SHARE * rise) &&
 	       rise_over(g, r, k, ROUND_SM_QUOTIENT, sm, &past->sm) > 0;
 }
 
