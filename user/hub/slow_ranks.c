@@ -327,15 +327,14 @@ static double others_median(const double *sorted, int n)
 
 /* By how much it is later than its peers, an operation. `surely`: the others waited for what theirs last at least, and
  * it for no more than its own last. `k`: a part, or PARTS. */
-static double late_by(const struct slow_comm *c, const struct slow_member *who, int k, bool surely, double *sorted)
+static double late_by(const struct slow_comm *c, const struct slow_member *who, int k, bool surely, double *room)
 {
 	int n = 0;
 
 	for (const struct slow_member *o = c->members; o; o = o->next)
 		if (o != who)
-			sorted[n++] = surely ? o->mean_s[k].least : o->mean_s[k].most;
-	doubles_sort(sorted, n);
-	return sorted[(n - 1) / 2] - who->mean_s[k].most;
+			room[n++] = surely ? o->mean_s[k].least : o->mean_s[k].most;
+	return doubles_lower_median(room, n) - who->mean_s[k].most;
 }
 
 /* NULL: no single one is late. */
@@ -358,49 +357,48 @@ static struct slow_member *comm_latest(const struct slow_comm *c, double *sorted
 }
 
 /* How much less of the time it is in operations than its peers; `surely`: at least. `k`: a part, or PARTS. */
-static double own_more(const struct slow_comm *c, const struct slow_member *who, int k, bool surely, double *sorted)
+static double own_more(const struct slow_comm *c, const struct slow_member *who, int k, bool surely, double *room)
 {
 	int n = 0;
 
 	for (const struct slow_member *o = c->members; o; o = o->next)
 		if (o != who)
-			sorted[n++] = surely ? o->in_ops[k].least : o->in_ops[k].most;
-	doubles_sort(sorted, n);
-	return sorted[(n - 1) / 2] - who->in_ops[k].most;
+			room[n++] = surely ? o->in_ops[k].least : o->in_ops[k].most;
+	return doubles_lower_median(room, n) - who->in_ops[k].most;
 }
 
 /* Share of the time that it makes them wait. */
-static double late_share(const struct slow_comm *c, const struct slow_member *who, int k, bool surely, double *sorted)
+static double late_share(const struct slow_comm *c, const struct slow_member *who, int k, bool surely, double *room)
 {
-	double late = late_by(c, who, k, surely, sorted) * who->a_second, own = own_more(c, who, k, surely, sorted);
+	double late = late_by(c, who, k, surely, room) * who->a_second, own = own_more(c, who, k, surely, room);
 
 	return late < own ? late : own;
 }
 
-static bool is_late_in_each_part(const struct slow_comm *c, const struct slow_member *who, double *sorted)
+static bool is_late_in_each_part(const struct slow_comm *c, const struct slow_member *who, double *room)
 {
 	for (const struct slow_member *o = c->members; o; o = o->next)
 		if (!o->ended_in_each)
 			return false;
 	for (int k = 0; k < PARTS; k++)
-		if (late_share(c, who, k, true, sorted) < PART_SHARE)
+		if (late_share(c, who, k, true, room) < PART_SHARE)
 			return false;
 	return true;
 }
 
 /* To be named it must be sure, and so in each part; what was named stays so by what is seen. */
-static void latest_judge(const struct slow_comm *c, const struct slow_member *who, double *sorted)
+static void latest_judge(const struct slow_comm *c, const struct slow_member *who, double *room)
 {
 	struct slow_proc *p = who->proc;
 	double blame = 0;
 
-	if (p->open || is_late_in_each_part(c, who, sorted))
-		blame = late_share(c, who, PARTS, !p->open, sorted);
+	if (p->open || is_late_in_each_part(c, who, room))
+		blame = late_share(c, who, PARTS, !p->open, room);
 	if (blame <= p->blame)
 		return;
 	p->blame = blame;
-	p->seen = late_share(c, who, PARTS, false, sorted);
-	p->gap_s = late_by(c, who, PARTS, false, sorted);
+	p->seen = late_share(c, who, PARTS, false, room);
+	p->gap_s = late_by(c, who, PARTS, false, room);
 	p->comm = c->keyed.a;
 }
 

@@ -85,10 +85,13 @@ static double rise_over(const struct gpu_rounds *g, int r, uint64_t k, enum gpu_
 {
 	uint64_t all = gpu_rounds_kept(g), half = k + (all - k) / 2;
 	double before = gpu_rounds_mean(g, k, all, v, r), rise = gpu_rounds_mean(g, 0, k, v, r) / before - 1;
-	double limit = fmax(w.floor, w.sure * standard_error(g, r, k, v) / before);
+	double limit;
 
 	*ret_before = before;
-	if (!(rise > limit))
+	if (!(rise > w.floor)) /* as with nearly all */
+		return 0;
+	limit = fmax(w.floor, w.sure * standard_error(g, r, k, v) / before);
+	if (rise <= limit)
 		return 0;
 	for (uint64_t i = 0; i < 3; i++) /* and it is so still, not by one round of the few */
 		if (gpu_round_at(g, i)->of[v][r] / before - 1 < limit / 2)
@@ -129,6 +132,13 @@ static bool rises_where_shared(struct duty_job *j, int r, uint64_t k)
 	       rise_over(g, r, k, ROUND_SM_QUOTIENT, sm, &past->sm) > 0;
 }
 
+/* Neither rule names a rank whose matrix work over the others' has risen by less, and nearly none's has. */
+static bool may_be_slow(const struct gpu_rounds *g, int r, uint64_t k)
+{
+	return gpu_rounds_mean(g, 0, k, ROUND_TENSOR_QUOTIENT, r) >
+	       (1 + RISE_TENSOR) * gpu_rounds_mean(g, k, gpu_rounds_kept(g), ROUND_TENSOR_QUOTIENT, r);
+}
+
 /* Sets since_ns where it is, by the newest `k` rounds against the others. */
 static void slow_since(struct duty_job *j, int r, uint64_t k)
 {
@@ -138,7 +148,7 @@ static void slow_since(struct duty_job *j, int r, uint64_t k)
 	double peers_before, peers_now;
 
 	if (all < k + BEFORE_MIN || gpu_round_at(g, k)->ts_ns - gpu_round_at(g, all - 1)->ts_ns < BEFORE_NS ||
-	    gpu_round_at(g, 0)->ts_ns - gpu_round_at(g, k)->ts_ns < NOW_NS)
+	    gpu_round_at(g, 0)->ts_ns - gpu_round_at(g, k)->ts_ns < NOW_NS || !may_be_slow(g, r, k))
 		return;
 	peers_before = gpu_rounds_mean(g, k, all, ROUND_PEERS_TENSOR, r);
 	peers_now = gpu_rounds_mean(g, 0, k, ROUND_PEERS_TENSOR, r);

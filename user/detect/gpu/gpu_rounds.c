@@ -47,26 +47,22 @@ static void own_values(struct gpu_round *to, int r, const struct gpu_sample *s)
 	to->of[ROUND_CLOCK][r] = s->sm_clock_mhz == GPU_NO_VALUE ? 0 : s->sm_clock_mhz;
 }
 
-static double others_median(const float *of, int n, int r)
-{
-	double v[GPU_ROUND_RANKS_MAX];
-	int k = 0;
-
-	for (int i = 0; i < n; i++)
-		if (i != r)
-			v[k++] = of[i];
-	return doubles_median(v, k);
-}
-
 static void quotients(struct gpu_round *to, int n)
 {
-	for (int v = 0; v < ROUND_OWN_VALUES; v++)
+	for (int v = 0; v < ROUND_OWN_VALUES; v++) {
+		double all[GPU_ROUND_RANKS_MAX];
+		struct middle middle;
+
+		for (int r = 0; r < n; r++)
+			all[r] = to->of[v][r];
+		middle = middle_of(all, n);
 		for (int r = 0; r < n; r++) {
-			double others = others_median(to->of[v], n, r);
+			double others = middle_without(&middle, to->of[v][r]);
 
 			to->of[ROUND_PEERS_TENSOR + v][r] = others;
 			to->of[ROUND_TENSOR_QUOTIENT + v][r] = to->of[v][r] / fmax(others, 1);
 		}
+	}
 }
 
 bool gpu_rounds_take(struct gpu_rounds *g, const struct model *m)

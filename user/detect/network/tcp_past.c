@@ -36,8 +36,7 @@ double tcp_past_rtt_us(const struct tcp_past *p)
 
 	for (int i = 0; i < n; i++)
 		v[i] = p->before[i].rtt_us;
-	doubles_sort(v, n);
-	return n ? v[n / 2] : 0;
+	return n ? doubles_nth(v, n, n / 2) : 0;
 }
 
 double tcp_past_rtt_most_us(const struct tcp_past *p)

@@ -9,6 +9,7 @@
 #include "detect/straggler/blame.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,10 +209,7 @@ static double lateness_s(const struct op *op, const struct blame_set *with)
 		if (o)
 			late[n++] = to_s(op->enqueue_ns) - to_s(o->enqueue_ns);
 	}
-	if (!n)
-		return 0;
-	doubles_sort(late, n);
-	return late[(n - 1) / 2] > 0 ? late[(n - 1) / 2] : 0;
+	return fmax(doubles_lower_median(late, n), 0);
 }
 
 /* Local time of the rank before `op`, since an operation seen to be over at that time; -1 unknown. */
@@ -249,7 +247,7 @@ static const struct op *counterpart(const struct op *op, const struct proc *p, d
 /* The local gap beyond the median of the role: for operations between which the ends are well known. */
 static double extra_gap_s(const struct model *m, const struct op *op, double step_s)
 {
-	double gaps[PEERS_MAX], mine = gap_s(op), one;
+	double gaps[PEERS_MAX], mine = gap_s(op), one, usual;
 	const struct op *o;
 	int n = 0;
 
@@ -264,8 +262,8 @@ static double extra_gap_s(const struct model *m, const struct op *op, double ste
 	}
 	if (!n)
 		return 0;
-	doubles_sort(gaps, n);
-	return mine > gaps[(n - 1) / 2] ? mine - gaps[(n - 1) / 2] : 0;
+	usual = doubles_lower_median(gaps, n);
+	return mine > usual ? mine - usual : 0;
 }
 
 /* What its own GPU still had to do after it arrived is not the host's lateness: no host would have been faster. */

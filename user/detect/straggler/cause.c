@@ -194,12 +194,6 @@ struct cost_rates cost_rates(const struct keyed_table *histories, const struct m
 
 /* --- comparison --- */
 
-static double median(double *v, int n)
-{
-	doubles_sort(v, n);
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 /* By how much `mine` stands out from what is usual; 0: it does not. Without anybody to compare with nothing does. */
 static double excess_of(double mine, double *usual, int n, double *ret_median)
 {
@@ -208,10 +202,10 @@ static double excess_of(double mine, double *usual, int n, double *ret_median)
 	*ret_median = -1;
 	if (mine < 0 || !n)
 		return 0;
-	*ret_median = median(usual, n);
+	*ret_median = doubles_median(usual, n);
 	for (int i = 0; i < n; i++)
 		usual[i] = usual[i] > *ret_median ? usual[i] - *ret_median : *ret_median - usual[i];
-	mad = median(usual, n);
+	mad = doubles_median(usual, n);
 	return mine > *ret_median + MADS * mad ? mine - *ret_median : 0;
 }
 

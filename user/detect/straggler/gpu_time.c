@@ -100,8 +100,7 @@ static bool peers_median(const struct model *m, const struct proc *p, const stru
 			return false;
 		times[n++] = r.gpu_s;
 	}
-	doubles_sort(times, n);
-	*ret_s = n ? times[(n - 1) / 2] : 0;
+	*ret_s = doubles_lower_median(times, n);
 	return n > 0;
 }
 

@@ -35,12 +35,6 @@ struct phase_mean phase_mean(const struct phase_totals *then, const struct phase
 	return mean;
 }
 
-static double median_of(double *values, int n)
-{
-	doubles_sort(values, n);
-	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 struct phase_mean phase_median(const struct phase_mean *all, int n, enum steps_by by)
 {
 	struct phase_mean median = { .known = false, .by = by };
@@ -62,12 +56,12 @@ struct phase_mean phase_median(const struct phase_mean *all, int n, enum steps_b
 		return median;
 	median.known = true;
 	for (int k = 0; k < PHASES_AND_OTHER; k++) {
-		median.host_s[k] = median_of(values[k], known);
-		median.storage_s[k] = median_of(stored[k], known);
+		median.host_s[k] = doubles_median(values[k], known);
+		median.storage_s[k] = doubles_median(stored[k], known);
 	}
-	median.step_s = median_of(values[PHASES_AND_OTHER], known);
-	median.gpu_wait_s = median_of(values[PHASES_AND_OTHER + 1], known);
-	median.exposed_most_s = median_of(values[PHASES_AND_OTHER + 2], known);
+	median.step_s = doubles_median(values[PHASES_AND_OTHER], known);
+	median.gpu_wait_s = doubles_median(values[PHASES_AND_OTHER + 1], known);
+	median.exposed_most_s = doubles_median(values[PHASES_AND_OTHER + 2], known);
 	return median;
 }
 

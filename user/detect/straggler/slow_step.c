@@ -139,8 +139,7 @@ static double end_error_s(const struct proc *p)
 	for (const struct op *op = p->last_op; op && n < 64; op = op->prev_in_proc)
 		if (op->end_ns)
 			errors[n++] = op->end_error_ns * 1e-9;
-	doubles_sort(errors, n);
-	return n ? errors[n / 2] : -1;
+	return n ? doubles_nth(errors, n, n / 2) : -1;
 }
 
 /* Which phase of whom. Once it is known it stays, until another one holds in several windows in a row. */

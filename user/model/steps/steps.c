@@ -227,8 +227,7 @@ static double step_median_s(const struct calls *calls)
 		if (old)
 			s[n++] = (double)(op->call_ns - old->call_ns) * 1e-9;
 	}
-	doubles_sort(s, n);
-	return n ? s[n / 2] : 0;
+	return n ? doubles_nth(s, n, n / 2) : 0;
 }
 
 static int clock_search(struct model *m, const struct calls *calls)

@@ -80,10 +80,8 @@ static double median_step(const struct map *m)
 		for (size_t k = 0; k < m->rows[i]->n; k++)
 			if (m->rows[i]->steps[k].s > 0)
 				all[n++] = m->rows[i]->steps[k].s;
-	if (n) {
-		doubles_sort(all, n);
-		median = all[n / 2];
-	}
+	if (n)
+		median = doubles_nth(all, n, n / 2);
 	free(all);
 	return median;
 }
