@@ -32,6 +32,7 @@ WIDE = ["-n", "10240"]
 SMALL = ["-n", "1024"]
 NOISY = ["--skew", "0.2", "--loss", "0.05"]
 CALLS = ["--calls"]  # agents' probes are on
+LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}  # 250 MB in small pieces, all read at each tick
 
 # name -> (what it is, arguments, faults, trials in eval, in eval-full); faults None: hours of ordinary life
 CASES = {
@@ -107,7 +108,8 @@ def run_all(program, where, todo, budget_s):
             waiting = []
         while waiting and len(running) < max(2, os.cpu_count()):
             name, args, _ = waiting.pop(0)
-            running[name] = subprocess.Popen([program, *args], stdout=open(os.path.join(where, name + ".jsonl"), "w"))
+            running[name] = subprocess.Popen([program, *args], stdout=open(os.path.join(where, name + ".jsonl"), "w"),
+                                             env={**os.environ, **LARGE_PAGES})
         time.sleep(0.2)
     if late:
         print("eval: not through in time, what they wrote counts: " + ", ".join(late))

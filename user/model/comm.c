@@ -244,8 +244,10 @@ int member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_n
 
 bool member_comparable(const struct member *mb, int space)
 {
-	return !mb->gone && !proc_unobserved(mb->proc) &&
-	       (space == SEQ_COLL ? mb->seq_known : (mb->from_init || (space < 0 && mb->p2p_reported)) && !mb->blind);
+	/* whose host is silent last: that lies elsewhere in memory */
+	return !mb->gone &&
+	       (space == SEQ_COLL ? mb->seq_known : (mb->from_init || (space < 0 && mb->p2p_reported)) && !mb->blind) &&
+	       !proc_unobserved(mb->proc);
 }
 
 void member_forget(struct member *mb)

@@ -71,41 +71,49 @@ struct counter { /* a value that a source reports and has kept (event.h: generic
 	struct counter *next;
 };
 
+/* What judging reads of all of them lies together, at the beginning. */
 struct proc {
 	uint64_t key; /* proc_key(): of all hosts' processes */
 	struct node *node;
+	struct proc *next;        /* of model, in order of appearance */
+	const struct job_id *job; /* never NULL */
+	struct member *members;   /* communicators of this process */
+	struct task *tasks;
+	struct call *calls;                 /* host waits in flight, one per thread at most */
 	uint32_t tgid, ns_pid, parent_tgid; /* on its node */
-	uint64_t start_ns;
-	uint64_t first_ns;                /* appeared here */
-	int rank, local_rank, world_size; /* global; -1 unknown. A child carries its rank's */
+	int rank, local_rank, world_size;   /* global; -1 unknown. A child carries its rank's */
 	bool is_child, dead;
 	bool shared;        /* several ranks of one communicator are in it: no number is its own, see member_rank() */
 	bool by_threads;    /* shared, and its ranks were called for by several threads: each has a clock of its own */
 	bool comms_scanned; /* its memory was scanned, and every communicator in it was sampled */
-	int exit_code, exit_signal;
-	uint64_t exit_ns;
-	uint64_t end_run_ns; /* CPU of threads that ended since the main one was scanned, after their own scan */
+	bool gc_visible;    /* its interpreter's collections of garbage are probed */
+	bool has_phases;    /* its steps have phases, and are counted by them: model_step_done() */
 	bool end_run_known;
-	const struct job_id *job;                                                           /* never NULL */
-	const char *name, *container, *pod, *pod_name, *namespace, *slurm_job, *slurm_step; /* "" unknown */
-	struct proc *leader; /* the rank's own process; self when it is that */
-	struct task *tasks;
-	struct member *members; /* communicators of this process */
-	uint32_t n_members;
-	uint64_t n_refused; /* operations and other words of communicators beyond MODEL_MEMBERS_MAX */
-	struct stream *streams;
-	struct cuda_event *cuda_events;
-	struct call *calls; /* host waits in flight, one per thread at most */
-	uint64_t io_bytes, prev_io_bytes;
-	uint64_t n_ops;      /* all operations called so far */
-	struct steps *steps; /* iteration clock of its calls; where by_threads none: */
-	struct rank_clock *rank_clocks;
-	struct proc *next;     /* of model, in order of appearance */
+	struct proc *leader;   /* the rank's own process; self when it is that */
+	struct steps *steps;   /* iteration clock of its calls; where by_threads none: */
 	struct op *last_op;    /* newest operation called, through prev_in_proc; NULL none kept */
 	uint64_t last_call_ns; /* newest sign of its host code: an operation, a wait or its end, a creation call */
 	uint64_t reported_ns;  /* of another host, which sees its calls: it last said where they stand; 0 never */
 	uint64_t attached_ns; /* its probes were attached by then, the last time: no call before is seen; 0 not known */
-	uint64_t last_sync_ns;                /* newest end of a host wait for the GPU; 0: such waits are not seen */
+	uint64_t last_sync_ns;  /* newest end of a host wait for the GPU; 0: such waits are not seen */
+	uint64_t sampled_ns;    /* its communicators, from outside, the last time; 0 never */
+	uint32_t sample_rounds; /* how often */
+	uint32_t shed;          /* groups of probes (enum probe_group) that were taken from it, a bit each */
+	uint64_t probes_changed_ns, calls_shed_ns; /* some of them, PROBES_CALLS last went or came back; 0 never */
+	uint64_t start_ns;
+	uint64_t first_ns; /* appeared here */
+	int exit_code, exit_signal;
+	uint64_t exit_ns;
+	uint64_t end_run_ns; /* CPU of threads that ended since the main one was scanned, after their own scan */
+	uint64_t n_ops;      /* all operations called so far */
+	uint64_t n_gpu_spans;
+	const char *name, *container, *pod, *pod_name, *namespace, *slurm_job, *slurm_step; /* "" unknown */
+	uint32_t n_members;
+	uint64_t n_refused; /* operations and other words of communicators beyond MODEL_MEMBERS_MAX */
+	struct stream *streams;
+	struct cuda_event *cuda_events;
+	struct rank_clock *rank_clocks;
+	uint64_t io_bytes, prev_io_bytes;
 	uint64_t io_seen_ns, prev_io_seen_ns; /* of io_bytes, prev_io_bytes; 0 never */
 	uint64_t call_ns[CALL_CLASS_MAX];     /* total time of driver calls that are over */
 	uint64_t ready_ns; /* total of all its threads and its children's without a CPU, as far as seen */
@@ -116,17 +124,10 @@ struct proc {
 		prev_throttle_seen_ns;             /* cgroup: totals; 0 never seen */
 	double quota_cores;                        /* of its cgroup; 0 none */
 	struct gpu_span gpu_spans[GPU_SPANS_KEPT]; /* ring: number i at i % GPU_SPANS_KEPT */
-	uint64_t n_gpu_spans;
-	struct pressure pressure; /* of its cgroup */
-	uint32_t shed;            /* groups of probes (enum probe_group) that were taken from it, a bit each */
-	uint64_t probes_changed_ns, calls_shed_ns; /* some of them, PROBES_CALLS last went or came back; 0 never */
+	struct pressure pressure;                  /* of its cgroup */
 	struct proc_outside outside;
-	uint64_t sampled_ns;                       /* its communicators, from outside, the last time; 0 never */
-	uint32_t sample_rounds;                    /* how often */
 	struct counter *counters;                  /* the newest of each name */
 	struct storage *storage, *storage_of_rank; /* as it reports; of a rank's own process: with its children's */
-	bool gc_visible;                           /* its interpreter's collections of garbage are probed */
-	bool has_phases; /* its steps have phases, and are counted by them: model_step_done() */
 	struct phase_totals phase_totals;
 };
 
@@ -164,46 +165,48 @@ struct p2p_seq {             /* with one peer; index 0 Send, 1 Recv */
 	bool ahead_known, passed[2]; /* passed: it went on past its next one, as its host reports */
 };
 
-struct samples {                      /* what samples of the communicator from outside showed; the newest one */
+struct samples {           /* what samples of the communicator from outside showed; the newest one */
+	uint64_t seen_ns;  /* the newest */
+	uint64_t since_ns; /* the first that showed these counters: the last of these calls was before it */
+	bool counted;      /* this NCCL keeps counters that move */
+	bool moved;        /* they moved between two samples */
+	bool aborted;
+	uint32_t round;               /* struct proc.sample_rounds then */
 	uint64_t n;                   /* samples; 0 never */
-	uint64_t seen_ns;             /* the newest */
-	uint64_t since_ns;            /* the first that showed these counters: the last of these calls was before it */
 	uint64_t after_ns;            /* the one before that: the last of these calls was after it; 0 none */
 	uint64_t stood_ns, stood_seq; /* the counters before these were seen more than once: since when, and their sum;
 					 0 they were not */
-	uint32_t round;               /* struct proc.sample_rounds then */
 	uint64_t counters[OP_KINDS_COUNTED];
-	bool counted; /* this NCCL keeps counters that move */
-	bool moved;   /* they moved between two samples */
-	bool aborted;
 	int async_result, init_state; /* ncclResult_t */
 };
 
-struct member { /* one rank in one communicator */
+/* One rank in one communicator. Large jobs have tens of thousands, and judging is going through them: what that reads
+ * lies together, at the beginning. */
+struct member {
 	struct comm *comm;
 	struct proc *proc;
-	uint64_t addr; /* ncclComm* in that process */
-	int rank;      /* in the communicator; -1 unknown */
-	int device;
+	struct member *next_in_comm, *next_in_proc;
 	bool from_init, p2p_reported; /* creation was seen: sequences start at 0; its host reports those of P2P */
 	bool gone;
-	uint64_t n_called[OP_KIND_MAX]; /* operations seen */
-	uint64_t next_seq[SEQ_SPACES];
-	uint64_t base_seq; /* counter value when met; 0 if met at its creation */
-	struct p2p_seq *p2p;
+	bool seq_known; /* SEQ_COLL is absolute: met at its creation, or from NCCL's counters */
+	bool blind;     /* operations that NCCL does not count were missed: their numbers cannot be compared any more */
+	int rank;       /* in the communicator; -1 unknown */
+	int device;
+	int n_p2p;                        /* entries of p2p, by rank of the peer */
+	uint64_t entered_seq[SEQ_SPACES]; /* next_seq less the operations of a group that is still open */
+	uint64_t last_call_ns;
+	struct op *first_open;     /* oldest whose end is not known, NULL none */
 	struct op *ops, *ops_tail; /* oldest to newest, through next */
 	size_t n_ops;
-	struct op *first_open; /* oldest whose end is not known, NULL none */
-	uint64_t last_call_ns;
-	struct member *next_in_comm, *next_in_proc;
-	uint64_t entered_seq[SEQ_SPACES]; /* next_seq less the operations of a group that is still open */
-	size_t n_pending;                 /* operations called in a group that is still open */
-	bool seq_known;                   /* SEQ_COLL is absolute: met at its creation, or from NCCL's counters */
-	uint64_t checked_ns;              /* NCCL's counters last agreed with, or corrected, next_seq */
-	int n_p2p;                        /* entries of p2p, by rank of the peer */
-	bool blind; /* operations that NCCL does not count were missed: their numbers cannot be compared any more */
 	struct samples samples;
 	struct proxies proxies;
+	uint64_t next_seq[SEQ_SPACES];
+	uint64_t addr;                  /* ncclComm* in that process */
+	uint64_t n_called[OP_KIND_MAX]; /* operations seen */
+	uint64_t base_seq;              /* counter value when met; 0 if met at its creation */
+	struct p2p_seq *p2p;
+	size_t n_pending;    /* operations called in a group that is still open */
+	uint64_t checked_ns; /* NCCL's counters last agreed with, or corrected, next_seq */
 };
 
 struct op {

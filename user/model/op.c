@@ -356,7 +356,8 @@ void ops_tick(struct model *m)
 	m->state->ops_kept = larger(smaller(each, 2 * MODEL_OPS_KEPT), MODEL_OPS_MIN);
 	for (const struct proc *p = m->procs; p; p = p->next)
 		for (struct member *mb = p->members; mb; mb = mb->next_in_proc)
-			ops_bound(m, mb);
+			if (mb->n_ops > 1)
+				ops_bound(m, mb);
 }
 
 /* It is reported once, and nothing keeps it: what counts is the graph's work. */

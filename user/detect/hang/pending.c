@@ -381,7 +381,7 @@ static void space_lagging(const struct lagging *s, const struct comm *c, int spa
 
 static void p2p_lagging(const struct lagging *s, const struct member *mb)
 {
-	const struct op *op = mb->gone || mb->proc->dead || !mb->n_p2p ? NULL : mb->first_open;
+	const struct op *op = mb->gone || !mb->n_p2p || mb->proc->dead ? NULL : mb->first_open;
 
 	for (int n = 0; op && n < OPEN_SCANNED; op = op->next, n++) {
 		const struct member *peer = op_kind_p2p(op->kind) ? member_peer(mb, op->peer) : NULL;

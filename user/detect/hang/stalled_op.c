@@ -200,11 +200,12 @@ static const struct op *open_op(const struct stalled_ops *s, const struct model 
 
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
 		const struct op *op = mb->gone ? NULL : mb->first_open;
-		uint64_t since = op ? last_entry_ns(op) : 0, limit = limit_ns(s, mb);
+		uint64_t since = op ? last_entry_ns(op) : 0, limit;
 		bool dead;
 
 		if (!since || (best && best->id < op->id))
 			continue;
+		limit = limit_ns(s, mb);
 		dead = dead_waits(m, op, &since);
 		if (!dead && !seen_open(m, op, limit))
 			continue;

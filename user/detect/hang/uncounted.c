@@ -69,7 +69,7 @@ static void member_read(struct uncounted_job *j, const struct model *m, const st
 	j->moved_ns = larger(j->moved_ns, mb->gone ? s->seen_ns : s->moved ? s->since_ns : 0);
 	if (mb->gone)
 		return;
-	j->unfit |= !member_stands(m, mb, memo);
+	j->unfit = j->unfit || !member_stands(m, mb, memo);
 	j->world = mb->comm->nranks > j->world ? mb->comm->nranks : j->world;
 }
 
@@ -107,7 +107,8 @@ static int jobs_read(struct keyed_table *t, const struct model *m)
 			j->job = p->job;
 			job_begin(j, m);
 		}
-		if (j)
+		if (j && (!j->unfit ||
+			  j->proc)) /* of a job that goes on one sign is enough, unless a pause of it may be over */
 			rank_read(j, m, p, &memo);
 	}
 	return 0;

@@ -102,10 +102,10 @@ static bool is_anothers(const struct member *mb)
 static int member_tick(struct proxy_starved *s, const struct model *m, const struct member *mb,
 		       struct finding_list *found)
 {
-	const struct task *t = proxy_task(mb);
+	const struct task *t = mb->gone ? NULL : proxy_task(mb);
 	struct starving *one;
 
-	if (mb->gone || !t || is_anothers(mb) || proxy_thread_judge(mb) != PROXY_STARVED)
+	if (!t || is_anothers(mb) || proxy_thread_judge(mb) != PROXY_STARVED)
 		return 0;
 	one = starving_get(s, mb, t);
 	if (!one)

@@ -191,9 +191,12 @@ static int pace_tick(void *state, const struct model *m, struct finding_list *fo
 	for (struct paced *j = st->jobs.all; j; j = j->keyed.next)
 		j->seen = false;
 	for (const struct proc *p = m->procs; p && !err; p = p->next) {
-		struct paced *j = is_rank_of(p, p->job) && busiest(p) ? paced_of(st, p->job) : NULL;
+		struct paced *j = keyed_find(&st->jobs, (uintptr_t)p->job, 0);
 
-		if (j && !j->seen)
+		if ((j && j->seen) || !is_rank_of(p, p->job) || !busiest(p))
+			continue;
+		j = paced_of(st, p->job);
+		if (j)
 			err = job_tick(j, m, found);
 	}
 	keyed_keep(&st->jobs, was_seen, NULL);
