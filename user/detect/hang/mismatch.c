@@ -201,7 +201,7 @@ static bool calls_known(const struct comm *c)
 	int n = 0;
 
 	for (const struct member *mb = c->members; mb && n < 2; mb = mb->next_in_comm)
-		n += mb->ops != NULL;
+		n += mb->ops_tail != NULL;
 	return n > 1;
 }
 
