@@ -295,9 +295,20 @@ struct gpu_times { /* seconds of a window */
 	double works_s, nccl_s, recv_s;
 };
 
+/* fmax() and fmin() are calls into a library, and these are asked for tens of thousands of operations a second. */
+static double later(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static double sooner(double a, double b)
+{
+	return a < b ? a : b;
+}
+
 static double overlap(double begin_s, double end_s, double from_s, double to_s)
 {
-	return fmax(0, fmin(end_s, to_s) - fmax(begin_s, from_s));
+	return later(0, sooner(end_s, to_s) - later(begin_s, from_s));
 }
 
 /* What the GPU did from `from_s` on, of one step. */
@@ -306,10 +317,10 @@ static void gpu_times_add(const struct read_at *r, const struct step_of_rank *s,
 	for (int i = 0; i < r->c->n_ops; i++) {
 		double free_s = i ? s->ended[i - 1] : s->begun[i];
 
-		if (fmax(free_s, s->called[i]) > r->at_s)
+		if (later(free_s, s->called[i]) > r->at_s)
 			return;
 		t->works_s += overlap(s->begun[i], s->started[i], from_s, r->at_s);
-		t->recv_s += overlap(fmax(free_s, s->called[i]), s->begun[i], from_s, r->at_s);
+		t->recv_s += overlap(later(free_s, s->called[i]), s->begun[i], from_s, r->at_s);
 		t->nccl_s += overlap(s->started[i], s->ended[i], from_s, r->at_s);
 	}
 }

@@ -192,12 +192,15 @@ static void lag_add(const struct model *m, struct comm *c, uint64_t lag_ns)
 static uint64_t stood_ahead_ns(const struct member *o, uint64_t seq, uint64_t ts_ns)
 {
 	const struct samples *s = &o->samples;
+	uint64_t since = ts_ns;
 
-	if (o->gone || o->proc->dead || o->last_call_ns || !s->counted)
+	if (o->gone || o->last_call_ns || !s->counted)
 		return ts_ns;
 	if (o->entered_seq[SEQ_COLL] > seq && s->seen_ns > s->since_ns)
-		return s->since_ns;
-	return s->stood_ns && s->stood_seq > seq && ts_ns - s->since_ns < SAMPLED_TOGETHER_NS ? s->stood_ns : ts_ns;
+		since = s->since_ns;
+	else if (s->stood_ns && s->stood_seq > seq && ts_ns - s->since_ns < SAMPLED_TOGETHER_NS)
+		since = s->stood_ns;
+	return since == ts_ns || o->proc->dead ? ts_ns : since;
 }
 
 static uint64_t sampled_since_ns(const struct comm *c, uint64_t seq, uint64_t ts_ns)
