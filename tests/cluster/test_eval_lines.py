@@ -3,7 +3,7 @@
 """What the evaluation makes of lines of the simulator (tools/simcluster/eval.py), on lines made here: hours are cut
 into slices of one length with seeds of their own; of a verdict and of the sums the last line counts, and a slice that
 was ended early as far as it went; a bar of life is not judged before its hours are there, and lost by one critical
-verdict at any time."""
+verdict at any time; a straggler counts that is named, alone, within five iterations, at 1,024 and at 10,240 ranks."""
 import json
 import os
 import sys
@@ -57,10 +57,41 @@ def judged(where):
     assert bar(where) == [(False, "1 critical, 2 pages in 2.50 hours")], bar(where)
 
 
+def trial(fault, named, after_s):
+    """Of rank 5, in steps of 2 s: five of its iterations are 11 s."""
+    found = [{"kind": "straggler", "class": "", "severity": "warning", "ranks": named, "n_ranks": len(named),
+              "confidence": 0.9, "warned_s": after_s}] if named else []
+    return {"fault": fault, "rank": 5, "rank2": -1, "step_s": 2, "verdicts": found, "baselines": {}}
+
+
+def stragglers(where):
+    """{bar: (held, what)} of the case with 10,240 ranks, and the one of wrong ranks."""
+    results = {name: evaluation.read(where, name) for name in evaluation.CASES}
+    return {text: (held, what) for text, held, what in evaluation.bar_straggler(results)
+            if "10,240" in text or "wrong" in text}
+
+
+def judged_stragglers(where):
+    soon, late = (f"10,240 ranks, {evaluation.NAMES[f]} by 10 %: top-1 >= 97 % within 5 iterations"
+                  for f in evaluation.SLOW)
+    assert stragglers(where)[soon] == stragglers(where)[late] == (None, "not run")
+    assert "10240" in evaluation.CASES["bigcalls"][1] and "--calls" in evaluation.CASES["bigcalls"][1]
+    write(where, "bigcalls", trial("slow", [5], 10.9), trial("slow", [5], 3), trial("late", [5], 8),
+          trial("late", [5], 11.1))
+    assert stragglers(where) == {soon: (True, "100.0 % of 2; in 14 s 100.0 %"),
+                                 late: (False, "50.0 % of 2; in 14 s 100.0 %"),
+                                 "stragglers: never a wrong rank": (True, "0 pages")}, stragglers(where)
+    write(where, "bigcalls", trial("slow", [], 0), trial("late", [6], 8), trial("late", [5, 6], 8))
+    assert stragglers(where) == {soon: (False, "0.0 % of 1; in 14 s 0.0 %"),
+                                 late: (False, "0.0 % of 2; in 14 s 0.0 %"),
+                                 "stragglers: never a wrong rank": (False, "2 pages")}, stragglers(where)
+
+
 def main():
     sliced()
     with tempfile.TemporaryDirectory() as where:
         judged(where)
+        judged_stragglers(where)
     print("ok")
 
 
