@@ -12,7 +12,9 @@
  * (user/session/rules/budget_rules.h). NEEDED: operations, graphs and host waits, which go last and all together.
  * EVENTS: CUDA events, by which streams are joined. RANGES: PyTorch's ranges, which name phases and prove nothing; all
  * of them or none, as a probe sees only which one it is when it was paid for. GC: Python's collections of garbage.
- * POSTS: RDMA posts and completions, which are matched by count and never come back. */
+ * POSTS: RDMA posts and completions, which are matched by count and never come back.
+ * STAND_INS: rows of CALLS, counted there and taken with it, that add nothing where PyTorch's ranges show whole steps:
+ * there they are removed (user/session/targets.h). No record names them. */
 enum probe_group {
 	PROBES_NEEDED,
 	PROBES_CALLS,
@@ -22,8 +24,16 @@ enum probe_group {
 	PROBES_EVENTS,
 	PROBES_RANGES,
 	PROBES_GC,
-	PROBE_GROUPS
+	PROBE_GROUPS,
+	PROBES_STAND_INS = PROBE_GROUPS,
+	PROBE_SETS /* that are attached and removed as one */
 };
+
+/* As it is counted, and recorded. */
+static inline enum probe_group probe_group_counted(enum probe_group group)
+{
+	return group == PROBES_STAND_INS ? PROBES_CALLS : group;
+}
 
 const char *probe_group_what(enum probe_group group); /* "cuEventQuery and cuStreamQuery" */
 

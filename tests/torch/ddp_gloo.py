@@ -4,6 +4,7 @@
 ddp_gloo.py LOG STEPS WORKERS SEED RANGES, with RANK and so on in the environment; RANGES: of the script's own in each
 step; with more than one the optimizer takes all parameters at once, as it does on GPUs. PyTorch 1.13's record_function
 calls an older function than 2.0 to 2.11 do; here it enters ranges as those do, in the same places."""
+import contextlib
 import gc
 import json
 import os
@@ -21,7 +22,8 @@ import stamps
 
 LOG, STEPS, WORKERS, SEED, RANGES = sys.argv[1], *map(int, sys.argv[2:])
 RANK = int(os.environ["RANK"])
-WIDTH, BATCH, EVERY = 256, 16, 7  # each EVERY-th step has two micro-batches, and after the next one is an evaluation
+WIDTH, BATCH = 256, 16
+EVERY, MICRO_BATCHES = 7, 4  # each EVERY-th step has so many micro-batches, and after the next one is an evaluation
 
 stamps.ranges_enter_as_since_2_0()
 
@@ -73,10 +75,11 @@ def training(batches, model, optimizer, micro_batches, rng):
             s.take("optimizer")
         model.module.pause_s = rng.choice((0, 0, 0.003, 0.009))
         model.module.collects = rng.random() < 0.1
-        loss = torch.nn.functional.cross_entropy(model(x), y)
-        s.take("forward")
-        loss.backward()
-        s.take("backward")
+        with contextlib.nullcontext() if micro == micro_batches - 1 else model.no_sync():
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            s.take("forward")
+            loss.backward()
+            s.take("backward")
     time.sleep(rng.choice((0, 0.002)))
     s.take(None)
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -101,7 +104,7 @@ def main():
     batches = iter(DataLoader(Samples(), batch_size=BATCH, num_workers=WORKERS))
     with open(LOG, "w", buffering=1) as log:
         for step in range(STEPS):
-            s = training(batches, model, optimizer, 2 if step % EVERY == EVERY - 1 else 1, rng)
+            s = training(batches, model, optimizer, MICRO_BATCHES if step % EVERY == EVERY - 1 else 1, rng)
             s.now()
             log.write(json.dumps(s.line("training")) + "\n")
             if step % EVERY == 0:

@@ -15,8 +15,7 @@ import held_against
 import rtr
 
 EXCUSED_MOST = 0.1
-HITS_MOST = 30  # of PyTorch's functions in a step of a rank, as the issue has it, and of each micro-batch more:
-HITS_MORE = 7
+HITS_MOST = 30  # of PyTorch's functions in a step of a rank, as the issue has it, of four micro-batches, too
 WIRE_TORCH, WIRE_TORCH_GROUPS = 8, 10
 
 job.need_root()
@@ -67,7 +66,7 @@ def hits_check(j, name, truth):
     backwards = sum(t["backwards"] for t in truth) / len(truth)
     print(f"{name}: {n[WIRE_TORCH] / steps:.1f} hits a step and rank of {backwards:.0f} micro-batches, and "
           f"{n[WIRE_TORCH_GROUPS] / steps:.1f} of process groups", flush=True)
-    job.check(n[WIRE_TORCH] / steps <= HITS_MOST + HITS_MORE * (backwards - 1), f"{name}: {n} in {steps} steps")
+    job.check(n[WIRE_TORCH] / steps <= HITS_MOST, f"{name}: {n} in {steps} steps")
 
 
 def case(name, *args):
@@ -112,7 +111,7 @@ slow = case("slow", "--steps", 60, "--workers", 4, "--fault", "slow-host:rank=1,
             "loader:rank=0,ms=250,step=20")
 job.check(longest(slow, 1, "backward") > 14, "the backward was not slow")
 job.check(longest(slow, 0, "data_wait") > 50, "the worker was not slow")
-grown = case("grow", "--steps", 50, "--microbatches", 2, "--fault", "grow:ms=1,step=10,what=optimizer", "--fault",
+grown = case("grow", "--steps", 50, "--microbatches", 4, "--fault", "grow:ms=1,step=10,what=optimizer", "--fault",
              "compile:rank=1,step=40,sec=1")
 job.check(longest(grown, 0, "optimizer") > 30, "steps did not grow")
 job.check(longest(grown, 1, "forward") > 950, "nothing was compiled")

@@ -38,7 +38,7 @@ int attached_emit(struct loader *l, const struct attached *a, const struct targe
 		.begin_ns = begin_ns,
 		.n_probes = a->n_probes,
 		.for_tracer = a->tracer->id,
-		.group = l->libs[a->lib_id].group,
+		.group = probe_group_counted(l->libs[a->lib_id].group),
 		.shared = !l->multi,
 	};
 	int err;

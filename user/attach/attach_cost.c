@@ -61,7 +61,7 @@ __u64 cookie_pays(const struct loader *l, enum probe_group group, enum hit_class
 	uint64_t ns = l->prices.ns[class] + (pair ? l->prices.ns[HIT_RETURN] : 0),
 		 price = (ns + TARGET_PRICE_NS / 2) / TARGET_PRICE_NS;
 
-	return COOKIE_PAYS(group, 1 + pair, price < COOKIE_PRICE_MAX ? price : COOKIE_PRICE_MAX);
+	return COOKIE_PAYS(probe_group_counted(group), 1 + pair, price < COOKIE_PRICE_MAX ? price : COOKIE_PRICE_MAX);
 }
 
 static int ns_compare(const void *a, const void *b)

@@ -122,7 +122,7 @@ void loader_lower(struct loader *l, uint32_t tgid, enum tier to)
 {
 	uint32_t groups = 0;
 
-	for (int g = 0; g < PROBE_GROUPS; g++)
+	for (int g = 0; g < PROBE_SETS; g++)
 		groups |= probe_group_tier(g) > to ? 1u << g : 0;
 	if (l->multi) /* without a pid filter links serve other processes */
 		links_drop(l, tgid, groups);

@@ -43,8 +43,8 @@ enum tier probe_group_tier(enum probe_group group)
 
 const char *probe_group_name(enum probe_group group)
 {
-	static const char *const names[PROBE_GROUPS] = { "needed", "calls",  "polls",  "posts",
-							 "burst",  "events", "ranges", "gc" };
+	static const char *const names[PROBE_SETS] = { "needed", "calls",  "polls", "posts",    "burst",
+						       "events", "ranges", "gc",    "stand-ins" };
 
 	return names[group];
 }

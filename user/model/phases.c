@@ -10,6 +10,7 @@
 
 #include "base/larger.h"
 #include "model/state.h"
+#include "model/steps/forward_gathers.h"
 
 #define DEPTH_MAX 32
 #define NO_PHASE STEP_PHASES
@@ -51,6 +52,10 @@ struct phases {       /* of one process */
 	struct step_done step;                 /* the present one; begin_ns 0: its begin was not seen */
 	bool has_data, has_forward, has_marks; /* marks: this process marks its forwards */
 	bool has_ranges;                       /* its ranges are seen: operators say nothing new */
+	bool ranges_suffice;                   /* they showed a whole step; */
+	bool ranges_lack_ddp;                  /* but no forward of DDP, which its own mark did */
+	struct forward_gathers gathers;
+	uint64_t all_wait_ns;                  /* the training thread's waits for its GPU, of all steps */
 	uint64_t operator_ns;                  /* what the optimizer at hand ran last, or begins with; 0 nothing yet */
 	struct tail at_optimizer;              /* as of optimizer_ns */
 	uint64_t forward_ns, forward_end_ns;   /* of an open forward its begin, 0 none, and the last mark's end */
@@ -74,8 +79,10 @@ void phases_reset(struct proc_own *p)
 void phases_begin(struct proc_own *p)
 {
 	phases_reset(p);
-	if (p->phases)
-		p->phases->has_ranges = p->phases->has_marks = false;
+	if (!p->phases)
+		return;
+	p->phases->has_ranges = p->phases->has_marks = false;
+	p->phases->ranges_suffice = p->phases->ranges_lack_ddp = false;
 }
 
 void phases_free(struct proc_own *p)
@@ -162,6 +169,7 @@ static void step_end(struct model *m, struct proc_own *p, uint64_t ns, bool by_d
 		s->by_data_wait = by_data_wait;
 		s->by = f->has_ranges ? STEPS_BY_RANGES : STEPS_BY_OPERATORS;
 		s->n_ops = p->p.n_ops - f->n_ops;
+		f->ranges_suffice |= f->has_ranges && s->n_backward && s->n_optimizer;
 		gc_take_out(f);
 		totals_add(&p->p.phase_totals, s);
 		m->state->step_done = *s;
@@ -261,6 +269,7 @@ static void backward_begin(struct model *m, struct proc_own *p, uint64_t ns)
 {
 	struct phases *f = p->phases;
 
+	gathers_backward_begins(&f->gathers, ns, f->all_wait_ns);
 	work_begin(m, p);
 	if (!f->forward_ns && !f->has_marks && f->idle_ns) {
 		f->forward_ns = f->idle_ns;
@@ -390,6 +399,7 @@ static void operator_run(struct phases *f, const struct event *e)
 	part_add(f, PHASE_OPTIMIZER, f->operator_ns, e->ts_ns);
 	f->operator_ns = e->ts_ns;
 	f->step.n_optimizer = 1;
+	gathers_optimizer_ran(&f->gathers);
 	optimizer_end(f, e->ts_ns);
 }
 
@@ -411,8 +421,10 @@ static void mark_apply(struct model *m, struct proc_own *p, const struct event *
 	case TORCH_OPERATOR:
 	case TORCH_UPDATE: operator_run(f, e); break;
 	case TORCH_DDP_FORWARD:
-		if (is_outermost(f))
-			forward_begin(m, p, e->ts_ns);
+		if (!is_outermost(f))
+			break;
+		f->ranges_lack_ddp = f->has_ranges;
+		forward_begin(m, p, e->ts_ns);
 		break;
 	case TORCH_DDP_BACKWARD:
 		if (is_outermost(f) && f->forward_ns)
@@ -492,20 +504,35 @@ int phases_gc(struct model *m, const struct event *e)
 	return 0;
 }
 
-/* A sharded model gathers a layer's parameters right before it runs: with the first one the forward begins. The
- * backward's are called by the engine's own thread, or in it. */
-void phases_called(struct model *m, struct proc_own *p, const struct op *op)
+static void gathered_forward_begin(struct model *m, struct proc_own *p, uint64_t ns)
 {
 	struct phases *f = p->phases;
 
-	if (!f || f->has_ranges || f->has_marks || f->forward_ns || f->tid != op->tid || op->kind != OP_ALLGATHER ||
-	    !is_outermost(f))
+	if (f->has_ranges || f->has_marks || f->forward_ns)
 		return;
 	work_begin(m, p);
 	if (!f->step.begin_ns)
 		return;
-	f->forward_ns = op->call_ns;
+	f->forward_ns = ns;
 	f->step.forward_by_gather = true;
+}
+
+/* A sharded model gathers a layer's parameters right before it runs. The backward's gathers are called by the engine's
+ * own thread, or in it. */
+void phases_called(struct model *m, struct proc_own *p, const struct op *op)
+{
+	struct phases *f = p->phases;
+	uint64_t ns;
+
+	if (!f || op->kind != OP_ALLGATHER)
+		return;
+	if (phase_open(f) == PHASE_BACKWARD)
+		gather_in_backward(&f->gathers, op);
+	if (f->tid != op->tid || !is_outermost(f))
+		return;
+	ns = gather_outside(&f->gathers, op, f->all_wait_ns);
+	if (ns)
+		gathered_forward_begin(m, p, ns);
 }
 
 int proc_phase(const struct proc *p)
@@ -515,6 +542,13 @@ int proc_phase(const struct proc *p)
 	if (f && f->gc_runs) /* also of a process without PyTorch's marks */
 		return PHASE_GC;
 	return f && f->step.begin_ns ? phase_now(f) : -1;
+}
+
+bool proc_ranges_suffice(const struct proc *p)
+{
+	const struct phases *f = ((const struct proc_own *)p)->phases;
+
+	return f && f->ranges_suffice && !f->ranges_lack_ddp;
 }
 
 /* The operations that this wait saw the end of could run from then on; UINT64_MAX: there was none. */
@@ -535,7 +569,10 @@ void phases_waited(struct proc_own *p, const struct event *e)
 	struct phases *f = p->phases;
 	uint64_t begin_ns, from_ns;
 
-	if (!f || f->tid != e->tid || !is_counted(f, e) || e->ts_ns <= e->sync.begin_ns)
+	if (!f || f->tid != e->tid || e->ts_ns <= e->sync.begin_ns)
+		return;
+	f->all_wait_ns += e->ts_ns - e->sync.begin_ns;
+	if (!is_counted(f, e))
 		return;
 	begin_ns = larger(e->sync.begin_ns, f->step.begin_ns);
 	f->step.gpu_wait_ns += e->ts_ns - begin_ns;

@@ -48,7 +48,7 @@ struct step_part {
  *
  * Without ranges (STEPS_BY_OPERATORS) a wait for data is not seen and is other, or the forward's where that has no mark
  * either. The optimizer lasts from the first of its operators to the end of the last, and ends the step; a forward
- * begins with DDP's mark, or where the training thread gathers sharded parameters (forward_by_gather).
+ * begins with DDP's mark, or where the training thread gathers sharded parameters for it (forward_by_gather).
  */
 struct step_done {
 	const struct proc *proc;
@@ -113,5 +113,7 @@ bool step_shows(const struct step_done *s, int phase);
 
 /* The phase that the process is in now, enum step_phase or PHASE_OTHER; -1: not known, or its steps have none. */
 int proc_phase(const struct proc *p);
+/* Its ranges alone show whole steps: DDP's marks and the optimizers' operators add nothing. */
+bool proc_ranges_suffice(const struct proc *p);
 
 #endif

@@ -199,6 +199,7 @@ static int proc_trace_now(struct session_targets *t, const struct target_proc *p
 	if (!traced->known) {
 		traced->shed = t->shed_shared;
 		traced->held = held_at_first(t, p);
+		traced->by_ranges = false;
 		err = target_admit(t, traced, p);
 		if (err || traced->refused)
 			return err;
@@ -414,6 +415,7 @@ void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
 	if (p && rec->kind == LIFE_EXEC) {
 		p->young_until_ns = rec->ts_ns + YOUNG_NS;
 		p->exec_ns = rec->ts_ns;
+		p->by_ranges = false;
 		t->new_until_ns = rec->ts_ns + NEW_PROC_NS;
 		p->has_comm = false;
 	} else if (p && rec->kind == LIFE_EXIT && exit->last && rec->ts_ns >= p->since_ns) {
@@ -448,19 +450,34 @@ int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t grou
 	const uint32_t needed = 1u << PROBES_NEEDED;
 	struct traced *p = traced_find(t, tgid);
 	uint32_t before = p ? p->shed : 0;
+	bool ranges_go;
 
 	if (!loader_attaches_per_process(t->loader))
 		t->shed_shared = groups;
 	if (!p || p->dead || !p->known)
 		return -ESRCH;
+	ranges_go = p->by_ranges && groups >> PROBES_RANGES & 1;
+	p->by_ranges &= !ranges_go;
 	p->shed = groups;
 	p->held &= ~(groups | back);
 	p->attached_key = 0; /* also of what goes and comes between two scans */
-	loader_shed(t->loader, tgid, groups);
+	loader_shed(t->loader, tgid, sets_out(p, groups));
 	if (back & before & needed)
 		loader_raise(t->loader, tgid);
-	t->unattached |= back != 0; /* the loop attaches, in slices */
+	t->unattached |= back || ranges_go; /* the loop attaches, in slices */
 	return 0;
+}
+
+/* The model may be behind, and have seen ranges that are gone. */
+void session_targets_ranges(struct session_targets *t, uint32_t tgid)
+{
+	struct traced *p = traced_find(t, tgid);
+
+	if (!p || !p->known || p->by_ranges || p->shed >> PROBES_RANGES & 1 ||
+	    !loader_attaches_per_process(t->loader))
+		return;
+	p->by_ranges = true;
+	loader_shed(t->loader, tgid, sets_out(p, p->shed));
 }
 
 static uint32_t tier_groups(enum tier tier)

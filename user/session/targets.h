@@ -38,6 +38,9 @@ int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tie
  * removed or held back, and come now: session_targets_attach() attaches them. 0, or -ESRCH: gone, or not traced. Where
  * the kernel cannot take probes from one process, all lose them: call it for each. */
 int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t groups, uint32_t back);
+/* PyTorch's ranges show the process' steps: PROBES_STAND_INS is removed, and comes back as soon as the budget takes the
+ * ranges. Nothing changes where the kernel cannot take probes from one process. */
+void session_targets_ranges(struct session_targets *t, uint32_t tgid);
 /* Processes that are alive and whose records were emitted. */
 struct session_target {
 	uint32_t tgid;

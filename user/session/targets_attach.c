@@ -109,10 +109,10 @@ static void libs_attach(struct session_targets *t, struct traced *traced, const 
 {
 	bool all = true;
 
-	for (int g = 0; g < PROBE_GROUPS; g++) {
+	for (int g = 0; g < PROBE_SETS; g++) {
 		enum tier tier = probe_group_tier(g);
 
-		if (tier > traced->tier || (traced->shed | traced->held) >> g & 1)
+		if (tier > traced->tier || sets_out(traced, traced->shed | traced->held) >> g & 1)
 			continue;
 		if (g != PROBES_NEEDED && (!all || clock_monotonic_ns() >= t->attach_until_ns)) {
 			t->unattached = true;
@@ -130,7 +130,7 @@ static void libs_attach(struct session_targets *t, struct traced *traced, const 
  * too. */
 static uint64_t attach_key(const struct session_targets *t, const struct traced *traced, const struct target_proc *p)
 {
-	uint64_t h = hash_mix(0, (uint32_t)traced->tier << 16 | traced->shed << 8 | traced->held);
+	uint64_t h = hash_mix(traced->by_ranges, (uint32_t)traced->tier << 16 | traced->shed << 8 | traced->held);
 
 	for (size_t i = 0; i < p->n_files; i++) {
 		if (!p->libs[i].tracers)

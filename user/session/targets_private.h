@@ -26,6 +26,7 @@ struct traced {
 	enum tier tier;         /* the session's tier, or above it while escalated */
 	uint32_t shed;          /* groups of probes that the budget took, one bit each */
 	uint32_t held;          /* groups that wait for their admission (budget_rules.h) */
+	bool by_ranges;         /* PyTorch's ranges show its steps: what stands in for them is removed */
 	struct target_threads *threads;
 	size_t threads_from; /* whom a call reads next */
 	UT_hash_handle hh;
@@ -54,6 +55,14 @@ struct session_targets {
 	bool refused_said;
 	uint32_t shed_shared; /* out of all processes, where the kernel cannot distinguish them */
 };
+
+/* Of these groups the sets that they take out of a process: what stands in for ranges goes with calls, too. */
+static inline uint32_t sets_out(const struct traced *p, uint32_t groups)
+{
+	bool stand_ins = p->by_ranges || groups >> PROBES_CALLS & 1;
+
+	return groups | (uint32_t)stand_ins << PROBES_STAND_INS;
+}
 
 /* Attaches what is missing of its probes, as long as this poll's time lasts. */
 void probes_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p);

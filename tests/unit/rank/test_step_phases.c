@@ -206,6 +206,42 @@ static void without_ranges(void **state)
 	assert_int_equal(n_done, 0);
 }
 
+/* What stands in for ranges may go once these showed a whole step, and not while only DDP's own mark shows a forward; it
+ * is needed again when ranges go. */
+static void ranges_suffice(void **state)
+{
+	struct event e = { .kind = EV_BUDGET,
+			   .budget = { .what = BUDGET_SHED, .group = PROBES_RANGES, .shed = 1u << PROBES_RANGES } };
+
+	(void)state;
+	range("by the script", 3);
+	backward(20);
+	mark(TORCH_UPDATE, "");
+	assert_false(proc_ranges_suffice(m->procs));
+	for (int i = 0; i < 3; i++) {
+		range(DATA, 5);
+		mark(TORCH_DDP_FORWARD, "");
+		now_ms += 10;
+		backward(20);
+		range(STEP, 4);
+	}
+	assert_int_equal(n_done, 1);
+	assert_false(proc_ranges_suffice(m->procs));
+	apply(&e);
+	e.budget.what = BUDGET_BACK;
+	e.budget.shed = 0;
+	apply(&e);
+	step();
+	step();
+	assert_false(proc_ranges_suffice(m->procs)); /* the first one's begin was not seen */
+	step();
+	assert_true(proc_ranges_suffice(m->procs));
+	e.budget.what = BUDGET_SHED;
+	e.budget.shed = 1u << PROBES_RANGES;
+	apply(&e);
+	assert_false(proc_ranges_suffice(m->procs));
+}
+
 /* Under seccomp no return is probed: the backward lasts until the next mark. */
 static void without_returns(void **state)
 {
@@ -466,6 +502,7 @@ int main(void)
 		TEST(without_loader),
 		TEST(without_forward_marks),
 		TEST(without_ranges),
+		TEST(ranges_suffice),
 		TEST(without_returns),
 		TEST(other_thread),
 		TEST(loader_thread_first),

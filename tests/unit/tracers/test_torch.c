@@ -17,7 +17,7 @@
 #include "tracers/torch/torch.h"
 #include "tracers/torch/torch_groups.h"
 
-#define ALL ((1u << PROBE_GROUPS) - 1)
+#define ALL ((1u << PROBE_SETS) - 1)
 
 struct lacking { /* a library that has all rows but those whose symbol holds one of these */
 	const char *what[4];
@@ -53,27 +53,34 @@ static void what_is_not_visible(void **state)
 	unseen_are((struct lacking){ { "[1]", "Engine" } }, ALL, "ends of ranges, backward");
 	unseen_are((struct lacking){ { "[1]", "Engine" } }, 1u << PROBES_RANGES, "ends of ranges");
 	unseen_are((struct lacking){ { "[1]", "Engine" } }, 1u << PROBES_CALLS, "backward");
+	unseen_are((struct lacking){ { "Engine", "Reducer" } }, 1u << PROBES_STAND_INS, "DDP's forward");
 	probe_rows_unseen(source_torch.tracer, ALL, is_there, &(struct lacking){ { "_Z" } }, cut, sizeof(cut));
 	assert_string_equal(cut, "begins ");
 	probe_rows_unseen(source_nccl.tracer, ALL, is_there, &(struct lacking){ { "nccl" } }, cut, sizeof(cut));
 	assert_string_equal(cut, "");
 }
 
-/* Ranges go alone, and first; backward and DDP are few. No row is of those that must never go. */
+/* Ranges go alone, and first; backward is needed with them and without, and the rest only without. No row is of those
+ * that must never go. */
 static void groups(void **state)
 {
 	const struct tracer *t = source_torch.tracer;
 
 	(void)state;
 	for (size_t i = 0; i < t->n_probes; i++) {
-		bool of_ranges = strstr(t->probes[i].symbol, "profiler") != NULL;
+		bool of_ranges = strstr(t->probes[i].symbol, "profiler") != NULL,
+		     is_backward = strstr(t->probes[i].symbol, "Engine") != NULL;
 
-		assert_int_equal(probe_group(t, i), of_ranges ? PROBES_RANGES : PROBES_CALLS);
+		assert_int_equal(probe_group(t, i), of_ranges	  ? PROBES_RANGES
+						    : is_backward ? PROBES_CALLS
+								  : PROBES_STAND_INS);
 		assert_true(t->rows_alike(i, i));
 		assert_true(!i || t->probes[i].at_return || !strstr(t->probes[i].symbol, "Engine") ||
 			    !t->rows_alike(i, i - 1));
 	}
 	assert_int_equal(probe_group_tier(PROBES_RANGES), TIER_TRACE);
+	assert_int_equal(probe_group_tier(PROBES_STAND_INS), TIER_TRACE);
+	assert_int_equal(probe_group_counted(PROBES_STAND_INS), PROBES_CALLS);
 	assert_true(t->rows_alike(0, 1)); /* begins of ranges */
 	assert_false(t->rows_alike(1, 2));
 }

@@ -15,8 +15,8 @@ enum torch_what {
 	TORCH_BACKWARD_BEGIN = 3,
 	TORCH_BACKWARD_END = 4,
 	TORCH_DDP_FORWARD = 5,  /* DistributedDataParallel goes into its module's forward */
-	TORCH_DDP_BACKWARD = 6, /* it is out of it, and gets ready for the backward */
-	TORCH_DDP_DONE = 7,     /* all gradients are reduced */
+	TORCH_DDP_BACKWARD = 6, /* it is out of it, and gets ready for the backward; not written any more */
+	TORCH_DDP_DONE = 7,     /* all gradients are reduced; not written any more */
 	TORCH_OPERATOR = 8,     /* one that an optimizer begins with */
 	TORCH_UPDATE = 9,       /* an operator that changes parameters */
 	TORCH_WHAT_MAX = 10,

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * forward_gathers.c - see forward_gathers.h.
+ */
+#include "model/steps/forward_gathers.h"
+
+#include <stdbool.h>
+
+#include "base/larger.h"
+#include "model/model.h"
+
+/* A root's parameters stay gathered, so its gather is not made again; the first layer's follows at once. */
+#define NEAR_NS 1000000ull
+/* A forward that stops in the middle for something else is not seen to be spread: two such are not enough to forget. */
+#define SPREAD_SURE 2
+#define SPREAD_MOST 4
+
+enum again { NEVER, ANOTHER, THIS };
+
+/* Is this, or another gather of its communicator, made in backwards? */
+static enum again again(const struct forward_gathers *g, const struct op *op)
+{
+	enum again found = NEVER;
+
+	for (int i = 0; i < g->n_again; i++) {
+		if (g->again[i].addr != op->member->addr)
+			continue;
+		if (g->again[i].count == op->count)
+			return THIS;
+		found = ANOTHER;
+	}
+	return found;
+}
+
+void gather_in_backward(struct forward_gathers *g, const struct op *op)
+{
+	if (again(g, op) == THIS || g->n_again == GATHERS_AGAIN)
+		return;
+	g->again[g->n_again].addr = op->member->addr;
+	g->again[g->n_again++].count = op->count;
+}
+
+/* NULL: no room, as all are in use. */
+static struct gather_run *run_get(struct forward_gathers *g, uint64_t addr)
+{
+	struct gather_run *unused = NULL;
+
+	for (int i = 0; i < GATHER_RUNS; i++) {
+		if (g->runs[i].addr == addr)
+			return &g->runs[i];
+		if (!g->runs[i].first_ns && !g->runs[i].spread)
+			unused = &g->runs[i];
+	}
+	if (unused)
+		*unused = (struct gather_run){ .addr = addr };
+	return unused;
+}
+
+uint64_t gather_outside(struct forward_gathers *g, const struct op *op, uint64_t gpu_wait_ns)
+{
+	struct gather_run *run = run_get(g, op->member->addr);
+	enum again made = again(g, op);
+	uint64_t before_ns = run ? run->last_ns : 0;
+
+	if (run && !run->first_ns) {
+		run->first_ns = op->call_ns;
+		run->first_wait_ns = gpu_wait_ns;
+	}
+	if (run) {
+		run->last_ns = op->call_ns;
+		run->last_wait_ns = gpu_wait_ns;
+	}
+	if (made == ANOTHER || (made == NEVER && !(run && run->spread >= SPREAD_SURE)))
+		return 0;
+	return before_ns && op->call_ns - before_ns <= NEAR_NS ? before_ns : op->call_ns;
+}
+
+static void run_end(struct gather_run *r)
+{
+	r->first_ns = r->last_ns = 0;
+}
+
+/* Over half of the host's time until the backward; its waits are the GPU's time. */
+static bool is_spread(const struct gather_run *r, uint64_t ns, uint64_t gpu_wait_ns)
+{
+	uint64_t run_ns = r->last_ns - r->first_ns, all_ns = ns - r->first_ns;
+
+	run_ns -= smaller(run_ns, r->last_wait_ns - r->first_wait_ns);
+	all_ns -= smaller(all_ns, gpu_wait_ns - r->first_wait_ns);
+	return run_ns && 2 * run_ns >= all_ns;
+}
+
+void gathers_backward_begins(struct forward_gathers *g, uint64_t ns, uint64_t gpu_wait_ns)
+{
+	for (struct gather_run *r = g->runs; r < g->runs + GATHER_RUNS; r++) {
+		if (!r->first_ns)
+			continue;
+		if (is_spread(r, ns, gpu_wait_ns))
+			r->spread += r->spread < SPREAD_MOST;
+		else
+			r->spread -= r->spread > 0;
+		run_end(r);
+	}
+}
+
+void gathers_optimizer_ran(struct forward_gathers *g)
+{
+	for (int i = 0; i < GATHER_RUNS; i++)
+		run_end(&g->runs[i]);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * forward_gathers.h - which all-gather a sharded model's forward begins with, where nothing else marks it. Optimizers
+ * gather, too: what they changed, before the next batch is waited for (ZeRO, Megatron's distributed optimizer). One of
+ * a forward is made again in the backward, with the same communicator and count; or, where parameters stay gathered in
+ * between, the gathers of its communicator are spread over the forward. Both are learnt of the steps before.
+ */
+#ifndef RANKTRACE_FORWARD_GATHERS_H
+#define RANKTRACE_FORWARD_GATHERS_H
+
+#include <stdint.h>
+
+struct op;
+
+#define GATHERS_AGAIN 32 /* kinds of gathers in a backward; layers are alike */
+#define GATHER_RUNS 4
+
+struct forward_gathers { /* of a process; all zero: nothing learnt */
+	struct {
+		uint64_t addr, count; /* of a communicator, of elements */
+	} again[GATHERS_AGAIN];       /* in a backward */
+	int n_again;
+	struct gather_run { /* by the training thread since the last backward or optimizer, in one communicator */
+		uint64_t addr;
+		uint64_t first_ns, last_ns;           /* 0: none yet */
+		uint64_t first_wait_ns, last_wait_ns; /* its waits for the GPU by then */
+		int spread; /* by how many forwards more than not they were spread over it; within limits */
+	} runs[GATHER_RUNS];
+};
+
+/* An all-gather of any thread, in a backward. */
+void gather_in_backward(struct forward_gathers *g, const struct op *op);
+/* One of the training thread, outside of it; gpu_wait_ns: how long this waited for its GPU so far, at any time. Returns
+ * from when on the forward runs, if it does; 0: the gather says nothing of it. */
+uint64_t gather_outside(struct forward_gathers *g, const struct op *op, uint64_t gpu_wait_ns);
+void gathers_backward_begins(struct forward_gathers *g, uint64_t ns, uint64_t gpu_wait_ns);
+void gathers_optimizer_ran(struct forward_gathers *g);
+
+#endif
