@@ -103,18 +103,14 @@ def rest_ns(step):
 
 
 def operators_pair(truth, seen, known):
-    """(pairs, the job's steps that are missing) of those known by operators: each ends in one of the job's, with its
-    optimizer. From the first such step to the last, but the job's steps that ranges showed (known)."""
-    pairs, missing = [], []
-    for i, t in enumerate(truth[:-1]):
-        if not seen or t["begin_ns"] < seen[0]["end_ns"] or t["end_ns"] > seen[-1]["end_ns"] or i in known:
-            continue
+    """Pairs of those known by operators: each ends in one of the job's, with its optimizer; but the job's steps that
+    ranges showed (known, by id())."""
+    pairs = []
+    for t in (t for t in truth[:-1] if id(t) not in known):
         ends = [s for s in seen if t["begin_ns"] < s["end_ns"] <= t["end_ns"]]
         if len(ends) == 1:
             pairs.append((t, ends[0]))
-        else:
-            missing.append(i)
-    return pairs, missing
+    return pairs
 
 
 def values_of(pairs, suffix):
@@ -129,12 +125,13 @@ def rank_compared(truth, seen):
     pairs, _ = held_against.steps_match(truth, by_ranges) if by_ranges else ([], [])
     pairs = [(t, s) for t, s in pairs if t is not truth[-1]]
     ends_set(truth)
-    known = {i for i, t in enumerate(truth) if any(t is one for one, _ in pairs)}
-    others, missing = operators_pair(truth, [s for s in seen if s["phases_by"] == "operators"], known)
-    first = truth.index((pairs + others)[0][0]) if pairs + others else 0
+    others = operators_pair(truth, [s for s in seen if s["phases_by"] == "operators"],
+                            {id(t) for t, _ in pairs})
     paired = {id(t) for t, _ in pairs + others}
-    missing = [i for i in range(first, len(truth)) if id(truth[i]) not in paired]
-    values = list(values_of(pairs, "")) + list(values_of(others, " by operators"))
+    first = min((i for i, t in enumerate(truth) if id(t) in paired), default=0)
+    missing = [i for i in range(first, len(truth) - 1) if id(truth[i]) not in paired]
+    values = list(values_of(held_against.collections_within(pairs, truth), ""))
+    values += values_of(held_against.collections_within(others, truth), " by operators")
     for t, s in pairs:
         lost = any(t["preempted"].values())
         values.append(("step", s["end_ns"] - s["begin_ns"], t["end_ns"] - t["begin_ns"], lost, s, t))

@@ -66,10 +66,15 @@ def is_visible(step, phase):
     return step[phase + "_ns"] is not None
 
 
-def between_steps(step, truth):
-    """How much of a step's collections may lie before the job's own begin: without ranges a step begins where the
-    optimizer before ended."""
-    return max(0, truth["begin_ns"] - step["begin_ns"]) if step["phases_by"] == "operators" else 0
+def collections_within(pairs, truth):
+    """The pairs, with what the job's own collections took within the step as it was seen: without ranges a step begins
+    where the optimizer before ended, and not where the job's own does. `truth`: all lines of the rank."""
+    spans = [span for t in truth for span in t["collections"]]
+
+    def within(s):
+        return sum(max(0, min(end, s["end_ns"]) - max(begin, s["begin_ns"])) for begin, end in spans)
+
+    return [(dict(t, phases=dict(t["phases"], gc=within(s))), s) for t, s in pairs]
 
 
 def phases_compared(pairs, phase_ns, is_preempted):
@@ -80,10 +85,7 @@ def phases_compared(pairs, phase_ns, is_preempted):
         for phase in (p for p in PHASES + ("gc",) if is_visible(s, p)):
             # a forward ends where the engine begins, which is a little behind the job's stamp
             excused = is_preempted(truth, phase) or (phase == "forward" and is_preempted(truth, "backward"))
-            seen_ns, own_ns = s[phase + "_ns"], phase_ns(truth, phase)
-            if phase == "gc" and seen_ns > own_ns:
-                seen_ns -= min(seen_ns - own_ns, between_steps(s, truth))
-            yield phase, seen_ns, own_ns, excused, s, truth
+            yield phase, s[phase + "_ns"], phase_ns(truth, phase), excused, s, truth
 
 
 def phases_compare(pairs, phase_ns, is_preempted):

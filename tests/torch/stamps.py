@@ -34,6 +34,7 @@ def switches():
 class Collections:
     """What this process' collections of garbage took, by the interpreter's own callbacks."""
     ns = begin_ns = 0
+    spans = []  # (begin, end) of each since they were last written down
 
     @classmethod
     def note(cls, what, _):
@@ -42,6 +43,7 @@ class Collections:
             cls.begin_ns = now
         else:
             cls.ns += now - cls.begin_ns
+            cls.spans.append((cls.begin_ns, now))
 
 
 gc.callbacks.append(Collections.note)
@@ -81,5 +83,7 @@ class Stamps:
         self.preempted[phase] = bool(self.preempted.get(phase, False) or preempted)
 
     def line(self, kind):
+        """collections: of whenever, each in one line."""
+        spans, Collections.spans = Collections.spans, []
         return {"rank": self.rank, "kind": kind, "begin_ns": self.step_ns, "end_ns": self.ns, "phases": self.ns_of,
-                "preempted": self.preempted}
+                "preempted": self.preempted, "collections": spans}

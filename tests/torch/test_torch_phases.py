@@ -161,8 +161,9 @@ def timeline_check(folder):
 def without_compare(folder, pid, gone_ns):
     """What is seen without ranges, of one rank."""
     seen = [s for s in replayed(folder) if s["pid"] == pid]
-    truth = [t for t in job.lines(f"{folder}/{seen[0]['rank']}.log") if t["kind"] == "training"]
-    pairs = held_against.without_ranges_pair(truth, seen, gone_ns)
+    truth = job.lines(f"{folder}/{seen[0]['rank']}.log")
+    pairs = held_against.without_ranges_pair([t for t in truth if t["kind"] == "training"], seen, gone_ns)
+    pairs = held_against.collections_within(pairs, truth)
     for t, s in pairs:
         job.check(s["forward_by"] == "mark", f"DDP marks its forward: {s}")
         job.check(0 < s["optimizer_ns"] <= t["phases"]["optimizer"] * 1.01 + 1e6, f"optimizer without ranges: {s} {t}")

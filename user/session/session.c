@@ -35,7 +35,6 @@
 #include "session/page.h"
 #include "session/parts/long_work.h"
 #include "session/parts/phases.h"
-#include "session/parts/stand_ins.h"
 #include "session/stacks.h"
 #include "session/targets.h"
 #include "inspect/discover/discover.h"
@@ -406,7 +405,7 @@ static int tick(struct session *s, uint64_t now_ns)
 		session_phases_tick(s->phases, now_ns);
 	if (!err && s->escalator)
 		err = escalator_tick(s->escalator, now_ns);
-	stand_ins_tick(s->targets, pipeline_model(s->pipeline));
+	session_targets_stand_ins(s->targets, pipeline_model(s->pipeline));
 	return err || !s->probe_budget ? err : probe_budget_tick(s->probe_budget, now_ns);
 }
 

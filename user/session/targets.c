@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/shares.h"
+#include "model/model.h"
 #include "session/rules/budget_rules.h"
 #include "source.h"
 #include "session/load_error.h"
@@ -469,15 +470,21 @@ int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t grou
 }
 
 /* The model may be behind, and have seen ranges that are gone. */
-void session_targets_ranges(struct session_targets *t, uint32_t tgid)
+static void stand_ins_remove(struct session_targets *t, uint32_t tgid)
 {
 	struct traced *p = traced_find(t, tgid);
 
-	if (!p || !p->known || p->by_ranges || p->shed >> PROBES_RANGES & 1 ||
-	    !loader_attaches_per_process(t->loader))
+	if (!p || !p->known || p->by_ranges || p->shed >> PROBES_RANGES & 1)
 		return;
 	p->by_ranges = true;
 	loader_shed(t->loader, tgid, sets_out(p, p->shed));
+}
+
+void session_targets_stand_ins(struct session_targets *t, const struct model *m)
+{
+	for (const struct proc *p = loader_attaches_per_process(t->loader) ? m->procs : NULL; p; p = p->next)
+		if (!p->dead && proc_ranges_suffice(p))
+			stand_ins_remove(t, p->tgid);
 }
 
 static uint32_t tier_groups(enum tier tier)

@@ -13,6 +13,7 @@
 #include "attach/loader.h"
 #include "session/session.h"
 
+struct model;
 struct session_targets;
 struct shares;
 
@@ -38,9 +39,9 @@ int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tie
  * removed or held back, and come now: session_targets_attach() attaches them. 0, or -ESRCH: gone, or not traced. Where
  * the kernel cannot take probes from one process, all lose them: call it for each. */
 int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t groups, uint32_t back);
-/* PyTorch's ranges show the process' steps: PROBES_STAND_INS is removed, and comes back as soon as the budget takes the
- * ranges. Nothing changes where the kernel cannot take probes from one process. */
-void session_targets_ranges(struct session_targets *t, uint32_t tgid);
+/* Removes PROBES_STAND_INS from processes whose steps PyTorch's ranges alone show; it comes back as soon as the budget
+ * takes the ranges. Nothing changes where the kernel cannot take probes from one process. Call it at every tick. */
+void session_targets_stand_ins(struct session_targets *t, const struct model *m);
 /* Processes that are alive and whose records were emitted. */
 struct session_target {
 	uint32_t tgid;

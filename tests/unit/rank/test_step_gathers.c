@@ -5,21 +5,43 @@
  */
 #include "tests/unit/rank/step_marks.h"
 
-enum what { PASS, GATHER, AGAIN, REDUCE, WAIT, BACKWARD, BACKWARD_OVER, ADAM, OVER = -1 };
+#include <stdlib.h>
 
-struct act {
-	enum what what;
-	int n; /* PASS, WAIT (of the host for its GPU): ms; else the communicator's number */
-	uint64_t count;
+/* Each step waits 6 ms for its data, and then runs 20 ms of a forward. In order: a number: ms that pass; w: ms that the
+ * host waits for its GPU; g1:90: all-gather of 90 elements in communicator 1, a: the same by the engine's own thread,
+ * r: reduce-scatter by that; ( and ): begin and end of the backward; u: the optimizer. */
+static const struct sharding {
+	const char *name, *step;
+	int forward_ms; /* as it is seen */
+	bool by_gather;
+} shardings[] = {
+	{ "FSDP1, or FSDP2 that reshards after the forward; what is the root's is gathered once",
+	  "6 g1:90 1 g1:8 9 g1:8 10 ( a1:8 5 a1:8 5 r1:8 ) 1 u", 20, true },
+	{ "FSDP2 that gathers the next layer ahead, and waits for its loss",
+	  "6 g1:90 g1:8 5 g1:8 10 w5 ( a1:8 a1:8 10 r1:8 ) 1 u", 20, true },
+	{ "FSDP2 that does not reshard after the forward, and waits long for its loss",
+	  "6 g1:90 g1:8 4 g1:8 1 w15 ( 10 r1:8 r1:8 ) 1 u", 20, true },
+	{ "ZeRO-3: what is too small to be sharded is gathered behind the optimizer",
+	  "g1:3 6 g1:50 9 g1:8 11 ( a1:8 9 a1:50 1 r1:8 ) 1 u", 20, true },
+	{ "ZeRO-1 and ZeRO-2: all parameters are gathered behind the optimizer", "g1:400 6 20 ( 10 r1:400 ) 1 u", 26,
+	  false },
+	{ "Megatron's distributed optimizer: bucket by bucket behind it, then a wait for what is logged",
+	  "g1:70 g1:70 1 g1:30 w25 5 20 ( 5 r1:70 5 r1:70 ) 1 u", 51, false },
+	{ "Megatron with sequence parallelism, whose gathers are its layers'",
+	  "g1:70 g1:70 6 g2:16 10 g2:16 10 ( a2:16 10 r1:70 ) 1 u", 20, true },
+	{ "Megatron with overlap_param_gather: in the next forward, each before the layers whose bucket it is",
+	  "6 g1:70 8 g1:70 8 g1:30 4 ( 10 r1:70 r1:70 ) 1 u", 20, true },
+	{ "a script that gathers its ranks' losses behind the optimizer", "g3:1 6 20 ( 10 ) 1 u", 26, false },
+	{ "the same of a sharded model", "g3:1 6 g1:8 10 g1:8 10 ( a1:8 10 r1:8 ) 1 u", 20, true },
 };
 
-/* Of the training thread; AGAIN, REDUCE: of the engine's own, in a backward. */
-static void operation(uint32_t tid, int op, const struct act *a)
+/* `of`: "1:90". */
+static void operation(uint32_t tid, int op, const char *of)
 {
 	struct event e = {
 		.kind = EV_OP,
 		.tid = tid,
-		.op = { .addr = 0xc0 + a->n, .stream = 7, .count = a->count, .op = op, .dtype = 7, .peer = -1 }
+		.op = { .addr = 0xc0 + of[0], .stream = 7, .count = atoi(of + 2), .op = op, .dtype = 7, .peer = -1 }
 	};
 
 	apply(&e);
@@ -36,94 +58,75 @@ static void wait_for_gpu(int ms)
 	apply(&e);
 }
 
-static void act(const struct act *a)
+static void act(const char *what)
 {
-	switch (a->what) {
-	case PASS: now_ms += a->n; break;
-	case GATHER: operation(TID, OP_ALLGATHER, a); break;
-	case AGAIN: operation(TID + 1, OP_ALLGATHER, a); break;
-	case REDUCE: operation(TID + 1, OP_REDUCESCATTER, a); break;
-	case WAIT: wait_for_gpu(a->n); break;
-	case BACKWARD: mark(TORCH_BACKWARD_BEGIN, ""); break;
-	case BACKWARD_OVER: mark(TORCH_BACKWARD_END, ""); break;
-	default: mark(TORCH_UPDATE, ""); break; /* takes no time */
+	switch (what[0]) {
+	case 'g': operation(TID, OP_ALLGATHER, what + 1); break;
+	case 'a': operation(TID + 1, OP_ALLGATHER, what + 1); break;
+	case 'r': operation(TID + 1, OP_REDUCESCATTER, what + 1); break;
+	case 'w': wait_for_gpu(atoi(what + 1)); break;
+	case '(': mark(TORCH_BACKWARD_BEGIN, ""); break;
+	case ')': mark(TORCH_BACKWARD_END, ""); break;
+	case 'u': mark(TORCH_UPDATE, ""); break;
+	default: now_ms += atoi(what); break;
 	}
 }
 
-#define ACTS_MAX 32
+static void step_of(const struct sharding *s)
+{
+	char text[128], *at = text, *what;
 
-/* Each step waits 6 ms for its data, and then runs 20 ms of a forward. */
-static const struct sharding {
-	const char *name;
-	struct act acts[ACTS_MAX];
-	int forward_ms; /* as it is seen */
-	bool by_gather;
-} shardings[] = {
-	{ "FSDP1, or FSDP2 that reshards after the forward: the root's parameters are gathered once, a layer's twice",
-	  { { PASS, 6 }, { GATHER, 1, 90 }, { PASS, 1 }, { GATHER, 1, 8 }, { PASS, 9 }, { GATHER, 1, 8 }, { PASS, 10 },
-	    { BACKWARD }, { AGAIN, 1, 8 }, { PASS, 5 }, { AGAIN, 1, 8 }, { PASS, 5 }, { REDUCE, 1, 8 }, { BACKWARD_OVER },
-	    { ADAM }, { OVER } },
-	  20, true },
-	{ "FSDP2 that gathers the next layer ahead, and waits for its loss",
-	  { { PASS, 6 }, { GATHER, 1, 90 }, { GATHER, 1, 8 }, { PASS, 5 }, { GATHER, 1, 8 }, { PASS, 10 }, { WAIT, 5 },
-	    { BACKWARD }, { AGAIN, 1, 8 }, { AGAIN, 1, 8 }, { PASS, 10 }, { REDUCE, 1, 8 }, { BACKWARD_OVER }, { ADAM },
-	    { OVER } },
-	  20, true },
-	{ "FSDP2 that does not reshard after the forward, and waits long for its loss: no gather in a backward",
-	  { { PASS, 6 }, { GATHER, 1, 90 }, { GATHER, 1, 8 }, { PASS, 4 }, { GATHER, 1, 8 }, { PASS, 1 }, { WAIT, 15 },
-	    { BACKWARD }, { PASS, 10 }, { REDUCE, 1, 8 }, { REDUCE, 1, 8 }, { BACKWARD_OVER }, { ADAM }, { OVER } },
-	  20, true },
-	{ "ZeRO-3: parameters too small to be sharded are gathered behind the optimizer",
-	  { { GATHER, 1, 3 }, { PASS, 6 }, { GATHER, 1, 50 }, { PASS, 9 }, { GATHER, 1, 8 }, { PASS, 11 }, { BACKWARD },
-	    { AGAIN, 1, 8 }, { PASS, 9 }, { AGAIN, 1, 50 }, { PASS, 1 }, { REDUCE, 1, 8 }, { BACKWARD_OVER }, { ADAM },
-	    { OVER } },
-	  20, true },
-	{ "ZeRO-1 and -2: all parameters are gathered behind the optimizer",
-	  { { GATHER, 1, 400 }, { PASS, 6 }, { PASS, 20 }, { BACKWARD }, { PASS, 10 }, { REDUCE, 1, 400 },
-	    { BACKWARD_OVER }, { ADAM }, { OVER } },
-	  26, false },
-	{ "Megatron's distributed optimizer: bucket by bucket behind the optimizer, then a wait for what is logged",
-	  { { GATHER, 1, 70 }, { GATHER, 1, 70 }, { PASS, 1 }, { GATHER, 1, 30 }, { WAIT, 25 }, { PASS, 5 }, { PASS, 20 },
-	    { BACKWARD }, { PASS, 5 }, { REDUCE, 1, 70 }, { PASS, 5 }, { REDUCE, 1, 70 }, { BACKWARD_OVER }, { ADAM },
-	    { OVER } },
-	  51, false },
-	{ "the same with sequence parallelism, whose gathers are the layers'",
-	  { { GATHER, 1, 70 }, { GATHER, 1, 70 }, { PASS, 6 }, { GATHER, 2, 16 }, { PASS, 10 }, { GATHER, 2, 16 },
-	    { PASS, 10 }, { BACKWARD }, { AGAIN, 2, 16 }, { PASS, 10 }, { REDUCE, 1, 70 }, { BACKWARD_OVER }, { ADAM },
-	    { OVER } },
-	  20, true },
-	{ "the same with overlap_param_gather: in the next forward, before the layer whose bucket it is",
-	  { { PASS, 6 }, { GATHER, 1, 70 }, { PASS, 8 }, { GATHER, 1, 70 }, { PASS, 8 }, { GATHER, 1, 30 }, { PASS, 4 },
-	    { BACKWARD }, { PASS, 10 }, { REDUCE, 1, 70 }, { REDUCE, 1, 70 }, { BACKWARD_OVER }, { ADAM }, { OVER } },
-	  20, true },
-	{ "a script that gathers its ranks' losses behind the optimizer",
-	  { { GATHER, 3, 1 }, { PASS, 26 }, { BACKWARD }, { PASS, 10 }, { BACKWARD_OVER }, { ADAM }, { OVER } }, 26, false },
-};
+	snprintf(text, sizeof(text), "%s", s->step);
+	while ((what = strsep(&at, " ")))
+		act(what);
+}
+
+static void forward_is(const struct sharding *s)
+{
+	assert_int_equal(last.phase_ns[PHASE_FORWARD], s->forward_ms * MS);
+	assert_int_equal(last.forward_by_gather, s->by_gather);
+	assert_int_equal(last.forward_by_gap, !s->by_gather);
+}
 
 static void forwards(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(shardings) / sizeof(shardings[0]); i++) {
-		const struct sharding *s = &shardings[i];
-
-		begin(NULL);
-		print_message("%s\n", s->name);
-		for (int step = 0; step < 6; step++)
-			for (const struct act *a = s->acts; a->what != OVER; a++)
-				act(a);
+		begin(state);
+		print_message("%s\n", shardings[i].name);
+		for (int k = 0; k < 6; k++)
+			step_of(&shardings[i]);
 		assert_int_equal(n_done, 4); /* the first one's begin was not seen, the sixth is not over */
-		assert_int_equal(last.phase_ns[PHASE_FORWARD], s->forward_ms * MS);
-		assert_int_equal(last.forward_by_gather, s->by_gather);
-		assert_int_equal(last.forward_by_gap, !s->by_gather);
-		model_free(m);
+		forward_is(&shardings[i]);
+		end(state);
 	}
-	begin(NULL);
+}
+
+/* One step that stops in the middle of its forward, or lets its data wait, changes nothing of what was learnt. */
+static void pauses(void **state)
+{
+	static const struct sharding fsdp2 = { "", "6 g1:90 g1:8 12 g1:8 8 ( 10 r1:8 ) 1 u", 20, true },
+				     stops = { "", "6 g1:90 g1:8 12 g1:8 908 ( 10 r1:8 ) 1 u", 920, true },
+				     waits = { "", "906 g1:90 g1:8 12 g1:8 8 ( 10 r1:8 ) 1 u", 20, true };
+
+	begin(state);
+	for (int k = 0; k < 6; k++)
+		step_of(&fsdp2);
+	step_of(&stops);
+	step_of(&stops);
+	step_of(&waits);
+	forward_is(&stops);
+	step_of(&fsdp2);
+	forward_is(&waits);
+	step_of(&fsdp2);
+	forward_is(&fsdp2);
+	end(state);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(forwards),
+		cmocka_unit_test(forwards),
+		cmocka_unit_test(pauses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

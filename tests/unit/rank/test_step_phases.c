@@ -206,8 +206,8 @@ static void without_ranges(void **state)
 	assert_int_equal(n_done, 0);
 }
 
-/* What stands in for ranges may go once these showed a whole step, and not while only DDP's own mark shows a forward; it
- * is needed again when ranges go. */
+/* What stands in for ranges may go once these showed a whole step, and not while only DDP's own mark shows a forward;
+ * it is needed again when ranges go. */
 static void ranges_suffice(void **state)
 {
 	struct event e = { .kind = EV_BUDGET,

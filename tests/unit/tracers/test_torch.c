@@ -71,7 +71,7 @@ static void groups(void **state)
 		bool of_ranges = strstr(t->probes[i].symbol, "profiler") != NULL,
 		     is_backward = strstr(t->probes[i].symbol, "Engine") != NULL;
 
-		assert_int_equal(probe_group(t, i), of_ranges	  ? PROBES_RANGES
+		assert_int_equal(probe_group(t, i), of_ranges     ? PROBES_RANGES
 						    : is_backward ? PROBES_CALLS
 								  : PROBES_STAND_INS);
 		assert_true(t->rows_alike(i, i));

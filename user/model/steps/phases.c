@@ -11,6 +11,7 @@
 #include "base/larger.h"
 #include "model/state.h"
 #include "model/steps/forward_gathers.h"
+#include "model/steps/step_tail.h"
 
 #define DEPTH_MAX 32
 #define NO_PHASE STEP_PHASES
@@ -38,13 +39,6 @@ struct level {
 	bool range, steps, no_end; /* range: RANGE_END ends it; no_end: the next mark does */
 };
 
-/* What a step may get behind its optimizer. */
-struct tail {
-	uint64_t gpu_wait_ns, wait_ns, exposed_most_ns, storage_ns, gc_ns, gc_in_ns;
-	uint64_t storage_longest_ns;
-	uint32_t storage_at;
-};
-
 struct phases {       /* of one process */
 	uint32_t tid; /* of the thread that trains; 0 not known */
 	struct level levels[DEPTH_MAX];
@@ -55,14 +49,14 @@ struct phases {       /* of one process */
 	bool ranges_suffice;                   /* they showed a whole step; */
 	bool ranges_lack_ddp;                  /* but no forward of DDP, which its own mark did */
 	struct forward_gathers gathers;
-	uint64_t all_wait_ns;                  /* the training thread's waits for its GPU, of all steps */
-	uint64_t operator_ns;                  /* what the optimizer at hand ran last, or begins with; 0 nothing yet */
-	struct tail at_optimizer;              /* as of optimizer_ns */
-	uint64_t forward_ns, forward_end_ns;   /* of an open forward its begin, 0 none, and the last mark's end */
-	uint64_t idle_ns, optimizer_ns;        /* the last phase's end; the optimizer's. 0 none in this step */
-	uint64_t n_ops;                        /* the process' at the step's begin */
-	uint64_t gc_in_ns[PHASES_AND_OTHER];   /* collections in each phase of the step */
-	bool gc_runs;                          /* one does for long, as was seen last */
+	uint64_t all_wait_ns;                /* the training thread's waits for its GPU, of all steps */
+	uint64_t operator_ns;                /* what the optimizer at hand ran last, or begins with; 0 nothing yet */
+	struct step_tail at_optimizer;       /* as of optimizer_ns */
+	uint64_t forward_ns, forward_end_ns; /* of an open forward its begin, 0 none, and the last mark's end */
+	uint64_t idle_ns, optimizer_ns;      /* the last phase's end; the optimizer's. 0 none in this step */
+	uint64_t n_ops;                      /* the process' at the step's begin */
+	uint64_t gc_in_ns[PHASES_AND_OTHER]; /* collections in each phase of the step */
+	bool gc_runs;                        /* one does for long, as was seen last */
 };
 
 void phases_reset(struct proc_own *p)
@@ -203,56 +197,23 @@ static void data_begin(struct model *m, struct proc_own *p, uint64_t ns)
 	f->has_data = true;
 }
 
-static struct tail tail_now(const struct phases *f)
+static struct step_tail tail_now(const struct phases *f)
 {
-	return (struct tail){ .gpu_wait_ns = f->step.gpu_wait_ns,
-			      .wait_ns = f->step.wait_ns[PHASE_OTHER],
-			      .exposed_most_ns = f->step.exposed_most_ns,
-			      .storage_ns = f->step.storage_ns[PHASE_OTHER],
-			      .storage_longest_ns = f->step.storage_longest_ns,
-			      .storage_at = f->step.storage_at,
-			      .gc_ns = f->step.phase_ns[PHASE_GC],
-			      .gc_in_ns = f->gc_in_ns[PHASE_OTHER] };
-}
-
-static void tail_set(struct phases *f, const struct tail *t)
-{
-	f->step.gpu_wait_ns = t->gpu_wait_ns;
-	f->step.wait_ns[PHASE_OTHER] = t->wait_ns;
-	f->step.exposed_most_ns = t->exposed_most_ns;
-	f->step.storage_ns[PHASE_OTHER] = t->storage_ns;
-	f->step.storage_longest_ns = t->storage_longest_ns;
-	f->step.storage_at = t->storage_at;
-	f->step.phase_ns[PHASE_GC] = t->gc_ns;
-	f->gc_in_ns[PHASE_OTHER] = t->gc_in_ns;
-}
-
-static struct tail tail_between(const struct tail *then, const struct tail *now)
-{
-	bool is_longer = now->storage_longest_ns > then->storage_longest_ns;
-
-	return (struct tail){ .gpu_wait_ns = now->gpu_wait_ns - then->gpu_wait_ns,
-			      .wait_ns = now->wait_ns - then->wait_ns,
-			      .exposed_most_ns = now->exposed_most_ns - then->exposed_most_ns,
-			      .storage_ns = now->storage_ns - then->storage_ns,
-			      .storage_longest_ns = is_longer ? now->storage_longest_ns : 0,
-			      .storage_at = is_longer ? now->storage_at : 0,
-			      .gc_ns = now->gc_ns - then->gc_ns,
-			      .gc_in_ns = now->gc_in_ns - then->gc_in_ns };
+	return step_tail_now(&f->step, f->gc_in_ns[PHASE_OTHER]);
 }
 
 /* After the optimizer, and no batch was asked for: the step is over since, and what came behind is the next one's. */
 static void work_begin(struct model *m, struct proc_own *p)
 {
 	struct phases *f = p->phases;
-	struct tail now = tail_now(f), behind;
+	struct step_tail now = tail_now(f), behind;
 
 	if (!f->optimizer_ns || f->has_data)
 		return;
-	behind = tail_between(&f->at_optimizer, &now);
-	tail_set(f, &f->at_optimizer);
+	behind = step_tail_between(&f->at_optimizer, &now);
+	step_tail_set(&f->step, &f->gc_in_ns[PHASE_OTHER], &f->at_optimizer);
 	step_end(m, p, f->optimizer_ns, false);
-	tail_set(f, &behind);
+	step_tail_set(&f->step, &f->gc_in_ns[PHASE_OTHER], &behind);
 }
 
 static void forward_begin(struct model *m, struct proc_own *p, uint64_t ns)
