@@ -16,6 +16,7 @@
 #include "model/state.h"
 
 #define DURATION_OUTLIER_S 10.0
+#define RARE_QUANTILE 0.999
 #define HABIT_QUANTILE 0.98
 #define HABIT_SPARE 2   /* of calls, where each is seen: so many lags are chance, however few operations there were */
 #define HABIT_KEPT 4096 /* operations: then each weighs half, so that a job may change */
@@ -48,16 +49,43 @@ static double bucket_top_s(unsigned int b)
 	return (double)((9 + (b & 7)) * (1ull << (b / 8 - 1))) * 1e-6;
 }
 
-static double quantile_s(const uint32_t *h, uint64_t n, double q)
+/* Of n samples. */
+static uint64_t longer_than_quantile(uint64_t n, double q)
 {
-	uint64_t above = (uint64_t)(n * (1 - q)), sum = 0;
+	return (uint64_t)(n * (1 - q));
+}
 
-	for (unsigned int b = LAG_BUCKETS; n && b-- > 0;) {
+/* The top of the bucket of the longest sample but `above`. */
+static double all_but_s(const uint32_t *h, uint64_t above)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int b = LAG_BUCKETS; b-- > 0;) {
 		sum += h[b];
 		if (sum > above)
 			return bucket_top_s(b);
 	}
 	return 0;
+}
+
+static double quantile_s(const uint32_t *h, uint64_t n, double q)
+{
+	return n ? all_but_s(h, longer_than_quantile(n, q)) : 0;
+}
+
+/* The n-th sample moves a quantile only if it is longer, or if one more may be: of most operations neither. */
+static bool quantile_stays(double quantile, unsigned int bucket, uint64_t n, double q)
+{
+	return bucket_top_s(bucket) <= quantile && longer_than_quantile(n, q) == longer_than_quantile(n - 1, q);
+}
+
+static void quantile_add(uint32_t *h, uint64_t *n, double *quantile, uint64_t ns)
+{
+	unsigned int bucket = lag_bucket(ns);
+
+	h[bucket]++;
+	if (!quantile_stays(*quantile, bucket, ++*n, RARE_QUANTILE))
+		*quantile = quantile_s(h, *n, RARE_QUANTILE);
 }
 
 /* Sampled from outside, with no call seen: what it is used to is not known, and a sample is asked for when it hangs. */
@@ -134,16 +162,9 @@ static bool warm_now(const struct comm *c)
 
 static double habit_s(const struct comm_own *o)
 {
-	uint64_t above = (uint64_t)(o->n_habit * (1 - HABIT_QUANTILE)), sum = 0;
+	uint64_t above = longer_than_quantile(o->n_habit, HABIT_QUANTILE);
 
-	if (o->warm && above < HABIT_SPARE)
-		above = HABIT_SPARE;
-	for (unsigned int b = LAG_BUCKETS; b-- > 0;) {
-		sum += o->habit[b];
-		if (sum > above)
-			return bucket_top_s(b);
-	}
-	return 0;
+	return all_but_s(o->habit, o->warm ? larger(above, HABIT_SPARE) : above);
 }
 
 static void habit_halve(struct comm_own *o)
@@ -155,17 +176,21 @@ static void habit_halve(struct comm_own *o)
 
 static void habit_add(struct comm_own *o, unsigned int bucket, uint64_t n)
 {
-	if (o->n_habit >= HABIT_KEPT)
+	bool halved = o->n_habit >= HABIT_KEPT;
+
+	if (halved)
 		habit_halve(o);
 	n = smaller(n, HABIT_KEPT);
 	o->habit[bucket] += n;
 	o->n_habit += n;
-	o->c.lag_habit_s = habit_s(o);
+	if (halved || n > 1 || !quantile_stays(o->c.lag_habit_s, bucket, o->n_habit, HABIT_QUANTILE))
+		o->c.lag_habit_s = habit_s(o);
 }
 
 static void warm_set(struct comm *c)
 {
 	comm_own(c)->warm = true;
+	c->lag_habit_s = habit_s(comm_own(c)); /* spares some, now */
 	for (struct member *mb = c->members; mb; mb = mb->next_in_comm)
 		proc_own(mb->proc)->warm = true;
 }
@@ -178,10 +203,8 @@ static void lag_add(const struct model *m, struct comm *c, uint64_t lag_ns)
 		warm_set(c);
 	if (o->warm)
 		habit_add(o, lag_bucket(lag_ns), 1);
-	if (o->warm && lag_ns <= comm_lag_limit_ns(m, c)) {
-		o->lag[lag_bucket(lag_ns)]++;
-		c->lag_p999_s = quantile_s(o->lag, ++o->n_lag, 0.999);
-	}
+	if (o->warm && lag_ns <= comm_lag_limit_ns(m, c))
+		quantile_add(o->lag, &o->n_lag, &c->lag_p999_s, lag_ns);
 	c->n_complete++;
 }
 
@@ -304,8 +327,8 @@ static void coll_entered(const struct model *m, struct comm *c, const struct op 
 
 void comm_quantiles(struct comm_own *c)
 {
-	c->c.lag_p999_s = quantile_s(c->lag, c->n_lag, 0.999);
-	c->c.duration_p999_s = quantile_s(c->duration, c->n_duration, 0.999);
+	c->c.lag_p999_s = quantile_s(c->lag, c->n_lag, RARE_QUANTILE);
+	c->c.duration_p999_s = quantile_s(c->duration, c->n_duration, RARE_QUANTILE);
 	c->c.lag_habit_s = habit_s(c);
 }
 
@@ -376,8 +399,7 @@ void comm_ended(const struct op *op)
 	c->c.n_ended++;
 	if (!ns || ns * 1e-9 > limit_s)
 		return;
-	c->duration[lag_bucket(ns)]++;
-	c->c.duration_p999_s = quantile_s(c->duration, ++c->n_duration, 0.999);
+	quantile_add(c->duration, &c->n_duration, &c->c.duration_p999_s, ns);
 }
 
 static bool all_wait(enum op_kind kind)
