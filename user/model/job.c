@@ -115,7 +115,7 @@ int jobs_tick(struct model *m)
 	if (!m->state->jobs_stale)
 		return 0;
 	jobs_begin(jobs);
-	for (struct proc *p = m->procs; p && !err; p = p->next)
+	for (struct proc *p = m->procs; p != m->past && !err; p = p->next)
 		if (!p->dead && !p->is_child && proc_own(p)->scope)
 			err = jobs_rank(jobs, proc_own(p)->scope, p->rank, p->world_size);
 	for (const struct comm *c = m->comms; c && !err; c = c->next)

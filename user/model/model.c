@@ -42,7 +42,7 @@ static int tick_apply(struct model *m, const struct event *e)
 	comm_inits_tick(m);
 	parallel_tick(m);
 	ops_tick(m);
-	for (struct proc *p = m->procs; p; p = p->next) {
+	for (struct proc *p = m->procs; p != m->past; p = p->next) {
 		one = steps_tick(m, proc_own(p));
 		err = err ? err : one;
 	}

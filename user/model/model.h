@@ -71,27 +71,29 @@ struct counter { /* a value that a source reports and has kept (event.h: generic
 	struct counter *next;
 };
 
-/* What judging reads of all of them lies together, at the beginning. */
 struct proc {
+	/* First, in two lines of the cache, what walks over all processes look at: each detector takes one at each
+	 * tick. */
+	struct proc *next; /* of model */
+	bool is_child, dead;
+	bool shared;     /* several ranks of one communicator are in it: no number is its own, see member_rank() */
+	bool by_threads; /* shared, and its ranks were called for by several threads: each has a clock of its own */
+	int rank;        /* global; -1 unknown. A child carries its rank's, of the three */
+	struct member *members;   /* communicators of this process */
+	const struct job_id *job; /* never NULL */
+	struct op *last_op;       /* newest operation called, through prev_in_proc; NULL none kept */
+	struct steps *steps;      /* iteration clock of its calls; where by_threads none: rank_clocks */
+	struct task *tasks;
 	uint64_t key; /* proc_key(): of all hosts' processes */
 	struct node *node;
-	struct proc *next;        /* of model, in order of appearance */
-	const struct job_id *job; /* never NULL */
-	struct member *members;   /* communicators of this process */
-	struct task *tasks;
 	struct call *calls;                 /* host waits in flight, one per thread at most */
 	uint32_t tgid, ns_pid, parent_tgid; /* on its node */
-	int rank, local_rank, world_size;   /* global; -1 unknown. A child carries its rank's */
-	bool is_child, dead;
-	bool shared;        /* several ranks of one communicator are in it: no number is its own, see member_rank() */
-	bool by_threads;    /* shared, and its ranks were called for by several threads: each has a clock of its own */
-	bool comms_scanned; /* its memory was scanned, and every communicator in it was sampled */
-	bool gc_visible;    /* its interpreter's collections of garbage are probed */
-	bool has_phases;    /* its steps have phases, and are counted by them: model_step_done() */
+	int local_rank, world_size;         /* -1 unknown */
+	bool comms_scanned;                 /* its memory was scanned, and every communicator in it was sampled */
+	bool gc_visible;                    /* its interpreter's collections of garbage are probed */
+	bool has_phases;                    /* its steps have phases, and are counted by them: model_step_done() */
 	bool end_run_known;
 	struct proc *leader;   /* the rank's own process; self when it is that */
-	struct steps *steps;   /* iteration clock of its calls; where by_threads none: */
-	struct op *last_op;    /* newest operation called, through prev_in_proc; NULL none kept */
 	uint64_t last_call_ns; /* newest sign of its host code: an operation, a wait or its end, a creation call */
 	uint64_t reported_ns;  /* of another host, which sees its calls: it last said where they stand; 0 never */
 	uint64_t attached_ns; /* its probes were attached by then, the last time: no call before is seen; 0 not known */
@@ -287,7 +289,9 @@ struct model {           /* read by detectors and sinks as const */
 	uint32_t n_nodes;    /* places in `nodes` */
 	bool merged;         /* the stream holds several hosts' records, each at what was asked for there */
 	bool reported;       /* its hosts report from time to time: nothing is known of one behind its last report */
-	struct proc *procs, **procs_tail;
+	struct proc *procs;  /* in order of appearance, but that last come those of the past: */
+	struct proc *past;   /* the first that ended long ago, is in no communicator and leads no child; NULL none */
+	struct proc **procs_tail; /* behind the last one before `past` */
 	struct comm *comms, **comms_tail;
 	struct comm_init *comm_inits;
 	uint64_t lost;                                    /* records, of all classes */

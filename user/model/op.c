@@ -350,11 +350,11 @@ void ops_tick(struct model *m)
 {
 	uint64_t n = 0, each;
 
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		n += p->last_op && !p->dead;
 	each = MODEL_OPS_ALL / (n ? n : 1);
 	m->state->ops_kept = larger(smaller(each, 2 * MODEL_OPS_KEPT), MODEL_OPS_MIN);
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		for (struct member *mb = p->members; mb; mb = mb->next_in_proc)
 			if (mb->n_ops > 1)
 				ops_bound(m, mb);

@@ -39,6 +39,7 @@ static struct proc_own *proc_new(struct model *m, uint64_t key, uint64_t ts_ns)
 	}
 	p->hashed = true;
 	p->nth = m->state->n_procs_ever++;
+	p->p.next = m->past;
 	*m->procs_tail = &p->p;
 	m->procs_tail = &p->p.next;
 	m->n_procs++;

@@ -120,47 +120,80 @@ static void leaders_keep(struct model *m)
 			proc_own(p->leader)->needed = true;
 }
 
-/* Oldest first: the list is in order of appearance. */
+/* Through both parts of the list, each of which is in order of appearance: together in that order, oldest first. */
+struct walk {
+	struct proc *p, *past;
+	const struct proc *end; /* of the first part */
+};
+
+static struct walk walk_begin(const struct model *m)
+{
+	return (struct walk){ m->procs, m->past, m->past };
+}
+
+static struct proc *walk_next(struct walk *w)
+{
+	bool has = w->p != w->end;
+	struct proc **at = has && (!w->past || proc_own(w->p)->nth < proc_own(w->past)->nth) ? &w->p : &w->past;
+	struct proc *p = *at;
+
+	*at = p ? p->next : NULL;
+	return p;
+}
+
 static void procs_choose(struct model *m)
 {
 	struct census n = census_of(m);
+	struct walk w = walk_begin(m);
 
 	leaders_keep(m);
-	for (struct proc *p = m->procs; p; p = p->next) {
-		bool old = m->now_ns > p->exit_ns + KEEP_NS, chosen;
+	for (struct proc *p; (p = walk_next(&w));) {
+		struct proc_own *own = proc_own(p);
+		bool old = m->now_ns > p->exit_ns + KEEP_NS;
 
-		if (!p->dead || p->members || proc_own(p)->needed)
+		own->past = false;
+		if (!p->dead || p->members || own->needed)
 			continue;
-		chosen = n.dead > DEAD_MAX || (old && (!is_rank(p) || n.dead_ranks > DEAD_RANKS_MAX));
-		proc_own(p)->reaped = chosen;
-		n.dead -= chosen;
-		n.dead_ranks -= chosen && is_rank(p);
+		own->reaped = n.dead > DEAD_MAX || (old && (!is_rank(p) || n.dead_ranks > DEAD_RANKS_MAX));
+		own->past = old;
+		n.dead -= own->reaped;
+		n.dead_ranks -= own->reaped && is_rank(p);
 	}
+}
+
+static void proc_reap(struct model *m, struct proc *p)
+{
+	comm_inits_forget_proc(m, p);
+	qps_forget_proc(m, p);
+	proc_unhash(m, proc_own(p));
+	proc_unrank(m, proc_own(p));
+	p->node->n_procs--;
+	proc_free(proc_own(p));
+	m->n_procs--;
 }
 
 static void procs_sweep(struct model *m)
 {
-	struct proc **link = &m->procs, *p;
+	struct proc *past = NULL, **tail = &m->procs, **past_tail = &past, ***to;
+	struct walk w;
 
 	procs_choose(m);
-	for (p = m->procs; p; p = p->next)
+	for (struct proc *p = m->procs; p; p = p->next)
 		if (p->leader && proc_own(p->leader)->reaped)
 			p->leader = NULL;
-	while ((p = *link)) {
-		if (!proc_own(p)->reaped) {
-			link = &p->next;
+	w = walk_begin(m);
+	for (struct proc *p; (p = walk_next(&w));) {
+		if (proc_own(p)->reaped) {
+			proc_reap(m, p);
 			continue;
 		}
-		*link = p->next;
-		comm_inits_forget_proc(m, p);
-		qps_forget_proc(m, p);
-		proc_unhash(m, proc_own(p));
-		proc_unrank(m, proc_own(p));
-		p->node->n_procs--;
-		proc_free(proc_own(p));
-		m->n_procs--;
+		to = proc_own(p)->past ? &past_tail : &tail;
+		**to = p;
+		*to = &p->next;
 	}
-	m->procs_tail = link;
+	*past_tail = NULL;
+	*tail = m->past = past;
+	m->procs_tail = tail;
 	m->state->n_died = 0;
 }
 

@@ -147,10 +147,10 @@ struct proc_own {
 	struct proc_own *next_same_rank;
 	struct job_scope *scope; /* NULL: nothing is known of it */
 	bool hashed;
-	bool warm;           /* its first steps are over: some communicator of it was warm */
-	bool unprobed;       /* its probes were taken away, by its tier or all by the budget: what one still shows is of
-				before */
-	bool needed, reaped; /* while sweeping: leader of a living process; to be freed */
+	bool warm;     /* its first steps are over: some communicator of it was warm */
+	bool unprobed; /* its probes were taken away, by its tier or all by the budget: what one still shows is of
+			  before */
+	bool needed, reaped, past; /* while sweeping: leader of a living process; to be freed; to come last */
 	struct task_own *tasks;
 	struct member_own *members;
 	struct stream *streams;

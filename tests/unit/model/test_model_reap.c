@@ -6,7 +6,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -299,6 +301,73 @@ static void test_a_pid_used_again_inherits_nothing(void **state)
 	assert_true(model_proc(m, job_pid(0))->rank == 3);
 }
 
+/* Without the two that each test begins with. */
+static void list_is(const char *expected)
+{
+	char text[64] = "";
+
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (p->tgid < job_pid(0))
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u ", p == m->past ? "| " : "",
+				 p->tgid);
+	assert_string_equal(text, expected);
+	assert_int_equal(m->past != NULL, strchr(expected, '|') != NULL);
+}
+
+/* Ranks that ended long ago; what comes anew comes before them. */
+static void test_the_past_comes_last(void **state)
+{
+	(void)state;
+	for (uint32_t i = 1; i <= 5; i++)
+		given(i, i, false, 0);
+	exited(4);
+	pass(30 * SEC);
+	exited(2);
+	pass(29 * SEC);
+	list_is("1 2 3 4 5 ");
+	pass(3 * SEC);
+	list_is("1 2 3 5 | 4 ");
+	given(6, 6, false, 0);
+	list_is("1 2 3 5 6 | 4 ");
+	pass(30 * SEC);
+	list_is("1 3 5 6 | 2 4 ");
+	for (uint32_t i = 1; i <= 6; i++)
+		if (i != 2 && i != 4)
+			exited(i);
+	pass(62 * SEC);
+	list_is("| 1 2 3 4 5 6 ");
+	given(7, 7, false, 0);
+	list_is("7 | 1 2 3 4 5 6 ");
+}
+
+static void test_the_past_is_bounded(void **state)
+{
+	(void)state;
+	for (uint32_t i = 1; i <= 300; i++) {
+		given(i, i, false, 0);
+		exited(i);
+		pass(SEC);
+	}
+	pass(62 * SEC);
+	assert_int_equal(m->n_procs, 2 + 256);
+	assert_ptr_equal(m->procs->next->next, m->past);
+	assert_int_equal(m->past->tgid, 300 - 256 + 1);
+}
+
+static void test_who_leads_is_no_past(void **state)
+{
+	(void)state;
+	given(1, 1, false, 0);
+	given(2, 1, true, 1);
+	given(3, 3, false, 0);
+	exited(1);
+	pass(62 * SEC);
+	list_is("1 2 3 ");
+	exited(2);
+	pass(62 * SEC); /* the child is forgotten, its rank is not */
+	list_is("3 | 1 ");
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
@@ -311,6 +380,9 @@ int main(void)
 		TEST(test_survivors_are_seen_to_wait),
 		TEST(test_a_dead_rank_stays_while_it_has_children),
 		TEST(test_a_pid_used_again_inherits_nothing),
+		TEST(test_the_past_comes_last),
+		TEST(test_the_past_is_bounded),
+		TEST(test_who_leads_is_no_past),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

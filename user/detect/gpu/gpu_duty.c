@@ -295,7 +295,7 @@ static int ranks_sort(struct gpu_duty *d, const struct model *m)
 {
 	for (struct duty_job *j = d->jobs.all; j; j = j->keyed.next)
 		j->n_now = 0;
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
 		struct duty_job *j = is_subject(p) ? job_of(d, p) : NULL;
 
 		if (!j && is_subject(p))

@@ -126,7 +126,7 @@ int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m)
 	jobs_forget(&s->forgetting, &s->jobs, m, NULL);
 	for (struct gpu_stall_job *j = s->jobs.all; j; j = j->keyed.next)
 		j->live = false;
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
 		struct gpu_stall_job *j = is_member_proc(p) ? job_get(s, p->job) : NULL;
 
 		if (!j && is_member_proc(p))
@@ -173,7 +173,7 @@ static const struct member *last_moved(const struct model *m, const struct job_i
 {
 	const struct member *best = NULL;
 
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		for (const struct member *mb = is_member_proc(p) && p->job == job ? p->members : NULL; mb;
 		     mb = mb->next_in_proc)
 			if (!mb->gone && mb->entered_seq[SEQ_COLL] &&
@@ -198,7 +198,7 @@ static void op_set(struct finding *f, const struct member *mb)
 /* Ranks on hosts that are not seen may be the reason; the hub knows. */
 static bool all_seen(const struct model *m, const struct job_id *job)
 {
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		for (const struct member *mb = is_member_proc(p) && p->job == job ? p->members : NULL; mb;
 		     mb = mb->next_in_proc)
 			if (!mb->gone && mb->comm->n_seen < mb->comm->nranks)
@@ -281,7 +281,7 @@ static bool has_left_peers(const struct proc *p)
 /* A rank that died inside what all entered: its peers stand there, and none is behind. NULL: none. */
 static const struct proc *dead_of(const struct gpu_stall_job *j, const struct model *m)
 {
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		if (p->job == j->job && !p->is_child && death_is_fault(m, p) && has_left_peers(p) &&
 		    m->now_ns >= larger(j->moved_ns, p->exit_ns) + DEAD_FLOORS * m->hang_floor_ns)
 			return p;

@@ -157,7 +157,7 @@ bool roots_undecided(const struct model *m, uint64_t since_ns)
 {
 	if (m->now_ns >= since_ns + TRANSFER_SAMPLES_NS(m))
 		return false;
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
 			if (!p->dead && !mb->gone && member_transfers(mb))
 				return true;

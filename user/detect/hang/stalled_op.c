@@ -32,6 +32,7 @@ struct stalled_ops_job {
 	struct keyed keyed; /* by the job */
 	const struct job_id *job;
 	uint64_t seen_ns;
+	bool lives;                               /* some process of it had a communicator at that tick */
 	uint64_t proc_key, comm, op_id, since_ns; /* what all had entered for longest at that tick; op_id 0: nothing */
 	uint64_t longest_ns;                      /* that ended by itself */
 };
@@ -261,22 +262,32 @@ static void job_learn(struct stalled_ops_job *j, const struct proc *p, uint64_t 
 	j->seen_ns = now_ns;
 }
 
-/* A rank of the job is enough: what all entered ends for all. */
+static int proc_learn(struct stalled_ops *s, const struct model *m, const struct proc *p)
+{
+	struct stalled_ops_job *j = p->is_child ? keyed_find(&s->jobs, (uintptr_t)p->job, 0)
+						: keyed_get(&s->jobs, (uintptr_t)p->job, 0, sizeof(*j));
+
+	if (!j)
+		return p->is_child ? 0 : -ENOMEM;
+	j->lives = true;
+	if (p->is_child || j->seen_ns == m->now_ns) /* a rank is enough: what all entered ends for all */
+		return 0;
+	j->job = p->job;
+	job_learn(j, p, m->now_ns);
+	return 0;
+}
+
 int stalled_ops_refresh(struct stalled_ops *s, const struct model *m)
 {
-	jobs_forget(&s->forgetting, &s->jobs, m, NULL);
-	for (const struct proc *p = m->procs; p; p = p->next) {
-		bool is_rank = !p->dead && !p->is_child && p->members;
-		struct stalled_ops_job *j = is_rank ? keyed_get(&s->jobs, (uintptr_t)p->job, 0, sizeof(*j)) : NULL;
+	int err = 0;
 
-		if (is_rank && !j)
-			return -ENOMEM;
-		if (j && j->seen_ns != m->now_ns) {
-			j->job = p->job;
-			job_learn(j, p, m->now_ns);
-		}
-	}
-	return 0;
+	jobs_forget(&s->forgetting, &s->jobs, m, NULL);
+	for (struct stalled_ops_job *j = s->jobs.all; j; j = j->keyed.next)
+		j->lives = false;
+	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next)
+		if (!p->dead && p->members)
+			err = proc_learn(s, m, p);
+	return err;
 }
 
 void stalled_ops_free(struct stalled_ops *s)
@@ -304,7 +315,7 @@ static uint64_t port_or_gpu_key(const struct model *m, const struct finding_list
 /* A rank that still calls gets on: what looks stalled waited for it, and is about to go on. */
 static bool all_quiet(const struct model *m, const struct job_id *job, uint64_t limit)
 {
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		if (p->job == job && p->members && !p->dead && m->now_ns - p->last_call_ns < limit)
 			return false;
 	return true;
@@ -361,7 +372,7 @@ static const struct op *job_open_op(const struct stalled_ops *s, const struct mo
 	const struct op *best = NULL;
 	uint64_t since = 0;
 
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
 		const struct op *op = p->dead || p->job != job ? NULL : open_op(s, m, p, &since);
 
 		if (op && (!best || since < *ret_since)) {
@@ -395,7 +406,7 @@ static int all_entered_report(const struct stalled_ops *s, const struct model *m
 	int err = 0;
 
 	for (const struct stalled_ops_job *j = s->jobs.all; j && !err; j = j->keyed.next)
-		if (!wait_roots_explain(roots, j->job))
+		if (j->lives && !wait_roots_explain(roots, j->job))
 			err = job_report(s, m, j->job, found);
 	return err;
 }

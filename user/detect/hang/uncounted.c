@@ -178,7 +178,7 @@ static struct hosts hosts_look(const struct uncounted_job *j, const struct model
 {
 	struct hosts h = { .read_ns = UINT64_MAX };
 
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
 		enum host_place place = is_of_job(j, p) ? place_of(j, m, p) : HOST_UNKNOWN;
 
 		if (!is_of_job(j, p))
@@ -410,7 +410,7 @@ void uncounted_free(struct uncounted *u)
 /* For the session: whose stacks are to be read. Some main thread sleeps nearly as long as it takes to be named. */
 static bool one_rests(const struct uncounted_job *j, const struct model *m, uint64_t ahead_ns)
 {
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
 		uint64_t since = is_of_job(j, p) ? asleep_since(m, places_main_task(p)) : 0;
 
 		if (since && m->now_ns >= since + COMM_CARE_NS - ahead_ns)
@@ -428,7 +428,7 @@ static int job_unread(const struct uncounted_job *j, const struct model *m, uint
 	if (!may_judge(j, m) || m->now_ns < j->moved_ns + COMM_CARE_NS - ahead_ns ||
 	    (!one_rests(j, m, ahead_ns) && !gpu_some_without_work(m, j->job, j->moved_ns)))
 		return 0;
-	for (const struct proc *p = m->procs; p && n < max; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past && n < max; p = p->next)
 		if (is_of_job(j, p) && place_of(j, m, p) != HOST_HALTED && !p->outside.stacks_unread &&
 		    (place_of(j, m, p) == HOST_UNKNOWN || stack_ns(j, p) <= since_ns ||
 		     call_site_passed(p, asleep_since(m, places_main_task(p)), m->now_ns)))

@@ -42,7 +42,7 @@ static const struct proc *unread_rank(const struct model *m)
 {
 	const struct proc *one = NULL;
 
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
 		if (p->dead || p->is_child || p->rank < 0 || p->members || !lock_holder(p))
 			continue;
 		if (one)
@@ -202,7 +202,7 @@ static uint8_t *ranks_look(const struct model *m, int nranks)
 /* Every member that is seen did not move from one sample to the next, and no call of any is seen. */
 static bool all_still(const struct model *m)
 {
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
 			if (!mb->gone && !proc_unobserved(p) && mb->samples.counted && !counters_still_ns(mb))
 				return false;

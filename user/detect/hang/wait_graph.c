@@ -442,7 +442,7 @@ bool wait_graph_needed(const struct model *m)
 {
 	bool found = m->comm_inits != NULL;
 
-	for (const struct proc *p = m->procs; p && !found; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past && !found; p = p->next)
 		found = !p->dead && open_long(m, p);
 	if (!found)
 		ranks_lagging_each(m, 0, lagging_found, &found);

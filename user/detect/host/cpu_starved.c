@@ -110,7 +110,7 @@ static int cpu_starved_tick(void *state, const struct model *m, struct finding_l
 	int err = 0;
 
 	procs_forget(&s->forgetting, &s->ranks, &s->costs, m);
-	for (p = m->procs; p && !err; p = p->next)
+	for (p = m->procs; p != m->past && !err; p = p->next)
 		if (p->throttle_seen_ns && rank_has_clock(p))
 			err = rank_sample(s, m, p);
 	for (r = s->ranks.all; r; r = r->proc.next)

@@ -169,7 +169,7 @@ static int io_stall_tick(void *state, const struct model *m, struct finding_list
 
 	keyed_free(&s->stalls);
 	keyed_free(&s->ranks);
-	for (const struct proc *p = m->procs; p && !err; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next)
 		for (const struct task *t = p->dead ? NULL : p->tasks; t && !err; t = t->next)
 			if (t->blocked || t->stalled)
 				err = task_count(s, m, t);

@@ -175,7 +175,7 @@ static int stopped_tick(void *state, const struct model *m, struct finding_list 
 {
 	int err = 0;
 
-	for (const struct proc *p = m->procs; p && !err; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next) {
 		const struct task *main_task = may_be_reported(p) ? stopped_main(p) : NULL;
 
 		if (main_task)

@@ -407,7 +407,7 @@ static int half_of_job(const struct model *m, const struct job_id *job)
 {
 	int n = 0;
 
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		n += !p->dead && !p->is_child && p->job == job;
 	return n / 2;
 }

@@ -61,13 +61,18 @@ bool rank_has_clock(const struct proc *p)
 	return !p->dead && !p->is_child && p->steps->period_ops && p->last_op;
 }
 
+const struct proc *lower_anchor(const struct proc *best, const struct proc *p)
+{
+	return rank_has_clock(p) && (!best || proc_rank(p) < proc_rank(best)) ? p : best;
+}
+
 const struct proc *job_anchor(const struct model *m, const struct job_id *job)
 {
 	const struct proc *best = NULL;
 
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (rank_has_clock(p) && p->job == job && (!best || proc_rank(p) < proc_rank(best)))
-			best = p;
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+		if (p->job == job)
+			best = lower_anchor(best, p);
 	return best;
 }
 
@@ -75,7 +80,7 @@ uint64_t probes_change_since_ns(const struct model *m)
 {
 	uint64_t since_ns = 0;
 
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
 		uint64_t at_ns = rank_has_clock(p) ? p->probes_changed_ns : 0;
 
 		if (at_ns && m->now_ns < at_ns + PROBES_CHANGE_NS && (!since_ns || at_ns < since_ns))
@@ -94,7 +99,7 @@ uint64_t slow_cause_key(const struct model *m, const struct finding_list *found,
 		if (p && p->job == job)
 			return f->key;
 	}
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
 		uint64_t key = !p->is_child && !p->dead && p->job == job ? link_cause_key(m, found, p) : 0;
 
 		if (key)
@@ -136,7 +141,7 @@ static int ranks_of(const struct job_clock *j, const struct model *m)
 {
 	int n = 0;
 
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		n += rank_has_clock(p) && p->job == j->job;
 	return n;
 }

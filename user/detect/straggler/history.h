@@ -35,7 +35,8 @@ struct blamed { /* a rank or a set, over the last iterations */
 struct job_clock {
 	struct keyed keyed; /* by the job */
 	const struct job_id *job;
-	uint64_t anchor; /* the rank whose iterations are counted */
+	const struct proc *lowest; /* lower_anchor() of this tick; NULL none */
+	uint64_t anchor;           /* the rank whose iterations are counted */
 	size_t period;
 	uint64_t end_index;         /* the iteration is cut behind the operation with nth % period == this */
 	uint64_t done_n;            /* its operations read */
@@ -54,7 +55,10 @@ void blamed_free(struct blamed *d);
 
 /* A rank whose iterations are known. */
 bool rank_has_clock(const struct proc *p);
-/* The lowest rank of the job whose iterations are known: those are the job's. NULL none. */
+/* Of two of a job the lower rank whose iterations are known: those are the job's. `best` NULL: none yet. */
+const struct proc *lower_anchor(const struct proc *best, const struct proc *p);
+/* Of the whole job; NULL none. It reads all processes: who asks for every job keeps what lower_anchor() says of each.
+ */
 const struct proc *job_anchor(const struct model *m, const struct job_id *job);
 /* Probes of a rank go or come right now, for what they cost: how long its steps take meanwhile is the tracer's fault.
  * Since when; 0: none do. */

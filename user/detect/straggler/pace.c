@@ -67,7 +67,7 @@ static const struct proc *anchor_choose(const struct model *m, const struct job_
 {
 	const struct proc *best = NULL;
 
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		if (is_rank_of(p, job) && busiest(p) && (!best || proc_rank(p) < proc_rank(best)))
 			best = p;
 	return best;
@@ -190,7 +190,7 @@ static int pace_tick(void *state, const struct model *m, struct finding_list *fo
 
 	for (struct paced *j = st->jobs.all; j; j = j->keyed.next)
 		j->seen = false;
-	for (const struct proc *p = m->procs; p && !err; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next) {
 		struct paced *j = keyed_find(&st->jobs, (uintptr_t)p->job, 0);
 
 		if ((j && j->seen) || !is_rank_of(p, p->job) || !busiest(p))

@@ -38,9 +38,9 @@ static const struct proc *rank_next(const struct model *m, const struct job_id *
 {
 	const struct proc *p = last ? last->next : m->procs;
 
-	while (p && (p->dead || p->is_child || !p->has_phases || p->job != job))
+	while (p != m->past && (p->dead || p->is_child || !p->has_phases || p->job != job))
 		p = p->next;
-	return p;
+	return p == m->past ? NULL : p;
 }
 
 int phase_windows_push(struct phase_windows *s, const struct model *m, const struct job_id *job, uint64_t n)
@@ -113,7 +113,7 @@ static void compared_fill(struct compared *c, const struct phase_windows *s, con
 
 	c->n = 0;
 	c->all = true;
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		c->all &= p->dead || p->is_child || p->job != job || p->has_phases;
 	for (const struct proc *p = rank_next(m, job, NULL); p; p = rank_next(m, job, p)) {
 		r = keyed_find(&s->ranks, p->key, 0);

@@ -30,6 +30,7 @@ _Static_assert(KEPT < PHASE_WINDOWS, "a boundary more than windows");
 struct series {             /* iterations of one job, as its lowest rank makes them */
 	struct keyed keyed; /* by the job */
 	const struct job_id *job;
+	const struct proc *lowest; /* lower_anchor() of this tick; NULL none */
 	uint64_t anchor;
 	size_t period;
 	uint64_t done_n, last_ns;
@@ -217,7 +218,7 @@ static int windows_take(struct slow_step *st, struct series *s, const struct mod
 
 static int job_tick(struct slow_step *st, struct series *s, const struct model *m, struct finding_list *found)
 {
-	const struct proc *p = job_anchor(m, s->job);
+	const struct proc *p = s->lowest;
 	int err;
 
 	if (!p)
@@ -241,16 +242,29 @@ static void disturbance_note(struct slow_step *st, const struct model *m, const 
 	}
 }
 
+static int lowest_find(struct slow_step *st, const struct model *m)
+{
+	for (struct series *s = st->jobs.all; s; s = s->keyed.next)
+		s->lowest = NULL;
+	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+		struct series *s = rank_has_clock(p) ? series_of(st, p->job) : NULL;
+
+		if (s)
+			s->lowest = lower_anchor(s->lowest, p);
+		else if (rank_has_clock(p))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int slow_step_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	struct slow_step *st = state;
-	int err = 0;
+	int err;
 
 	disturbance_note(st, m, found);
 	jobs_forget(&st->forgetting, &st->jobs, m, NULL);
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (rank_has_clock(p) && !series_of(st, p->job))
-			return -ENOMEM;
+	err = lowest_find(st, m);
 	for (struct series *s = st->jobs.all; s && !err; s = s->keyed.next)
 		err = job_tick(st, s, m, found);
 	return err;

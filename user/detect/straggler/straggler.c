@@ -136,7 +136,7 @@ static int window_end(struct job_clock *j, const struct model *m, int at)
 		if (!d->open_since_ns)
 			d->usual_share += (d->share[at] - d->usual_share) / (j->n < USUAL_OVER ? j->n + 1 : USUAL_OVER);
 	}
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
 		if (rank_has_clock(p) && p->job == j->job)
 			err = err ? err : cost_push(&j->costs, m, p);
 	j->n++;
@@ -291,7 +291,7 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 
 static int job_tick(struct straggler *s, struct job_clock *j, const struct model *m, struct finding_list *found)
 {
-	const struct proc *p = job_anchor(m, j->job);
+	const struct proc *p = j->lowest;
 	uint64_t before = j->n;
 	int err = 0;
 
@@ -330,18 +330,30 @@ static void disturbance_note(struct straggler *s, const struct model *m, const s
 	s->disturbed_to_ns = m->now_ns;
 }
 
+static int lowest_find(struct straggler *s, const struct model *m)
+{
+	for (struct job_clock *j = s->jobs.all; j; j = j->keyed.next)
+		j->lowest = NULL;
+	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+		struct job_clock *j = rank_has_clock(p) ? job_of(s, p->job) : NULL;
+
+		if (j)
+			j->lowest = lower_anchor(j->lowest, p);
+		else if (rank_has_clock(p))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int straggler_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	struct straggler *s = state;
-	struct job_clock *j;
-	int err = 0, one;
+	int err, one;
 
 	disturbance_note(s, m, found);
 	jobs_forget(&s->forgetting, &s->jobs, m, clock_release);
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (rank_has_clock(p) && !job_of(s, p->job))
-			return -ENOMEM;
-	for (j = s->jobs.all; j; j = j->keyed.next) {
+	err = lowest_find(s, m);
+	for (struct job_clock *j = err ? NULL : s->jobs.all; j; j = j->keyed.next) {
 		one = job_tick(s, j, m, found);
 		err = err ? err : one;
 	}
