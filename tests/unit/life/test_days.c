@@ -5,7 +5,9 @@
  * time; workers come and go; now and then the whole host does not run (suspended, or a guest that was paused). Nothing
  * may be found, and what is kept stays as small as it was.
  *
- *     test_days [OPERATIONS]     3e6; with LONG=1 in the environment 1e9, which is 30 days
+ *     test_days [OPERATIONS]     3e6; with LONG=1 in the environment 1e9: steps of 30 days
+ *
+ * Once a minute it says on stderr how far it is: what is known of a run that is cut off.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -39,6 +41,7 @@
 #define WORKER_STEPS 50 /* a worker of each rank lives that long */
 #define STILL_JOBS 10   /* the host does not run in one of so many jobs */
 #define PARTS 20
+#define PROGRESS_S 60          /* of the real clock */
 #define MORE_BYTES (512 << 10) /* and a tenth, than in the first quarter: tables that double */
 
 struct days {
@@ -46,8 +49,11 @@ struct days {
 	uint64_t now_ns, tick_ns, scan_ns, rng, n_ops, n_jobs, n_still;
 	uint32_t next_pid, pids[RANKS], workers[RANKS];
 	uint64_t generation; /* of communicators */
-	size_t most_bytes;   /* of memory, in this part */
-	int asleep;          /* rank + 1; 0: none */
+	uint64_t n_ops_all;  /* to be played */
+	int part;            /* of PARTS, from 1 */
+	size_t early, late;  /* most bytes of memory, in the first quarter and later */
+	time_t said;
+	int asleep; /* rank + 1; 0: none */
 	uint64_t asleep_ns;
 };
 
@@ -235,12 +241,45 @@ static void step(struct days *d, int still)
 	time_pass(d, begin_ns + STEP_NS);
 }
 
-static void memory_look(struct days *d)
+static bool is_flat(const struct days *d)
+{
+	return d->late <= d->early + d->early / 10 + MORE_BYTES;
+}
+
+static size_t bytes_now(void)
 {
 	struct mallinfo2 m = mallinfo2();
 
-	if (m.uordblks + m.hblkhd > d->most_bytes)
-		d->most_bytes = m.uordblks + m.hblkhd;
+	return m.uordblks + m.hblkhd;
+}
+
+static void state_say(const struct days *d, FILE *to)
+{
+	fprintf(to, "%.1f days, %" PRIu64 " operations in %" PRIu64 " jobs, the host stood still %" PRIu64 " times: ",
+		(d->now_ns - JOB_T0) / 86400e9, d->n_ops, d->n_jobs, d->n_still);
+	fprintf(to, "%" PRIu64 " findings, %" PRIu64 " operations counted; ",
+		incidents_opened(pipeline_incidents(d->p)), pipeline_model(d->p)->n_ops);
+	fprintf(to, "%zu KiB now, at most %zu KiB in the first quarter, %zu KiB later: %s; %.0f s of CPU time\n",
+		bytes_now() >> 10, d->early >> 10, d->late >> 10, is_flat(d) ? "flat" : "it grows",
+		clock() / (double)CLOCKS_PER_SEC);
+}
+
+static void progress_say(struct days *d)
+{
+	time_t now = time(NULL);
+
+	if (now < d->said + PROGRESS_S)
+		return;
+	d->said = now;
+	fprintf(stderr, "%3.0f %%: ", 100.0 * d->n_ops / d->n_ops_all);
+	state_say(d, stderr);
+}
+
+static void memory_look(struct days *d)
+{
+	size_t bytes = bytes_now(), *most = d->part <= PARTS / 4 ? &d->early : &d->late;
+
+	*most = bytes > *most ? bytes : *most;
 }
 
 static void one_job_play(struct days *d, uint64_t n_steps)
@@ -254,6 +293,8 @@ static void one_job_play(struct days *d, uint64_t n_steps)
 				worker_change(d, r);
 		if (s % MEMORY_STEPS == 0)
 			memory_look(d);
+		if (s % MEMORY_STEPS == 0)
+			progress_say(d);
 		step(d, s == still ? (int)draw(d, OPS) : -1);
 	}
 	one_job_end(d);
@@ -270,13 +311,10 @@ static uint64_t job_steps(struct days *d, uint64_t n_ops)
 	return n < most ? n : most;
 }
 
-static void part_play(struct days *d, int part, uint64_t n_ops)
+static void part_play(struct days *d)
 {
-	d->most_bytes = 0;
-	while (d->n_ops < n_ops / PARTS * part)
-		one_job_play(d, d->n_jobs ? job_steps(d, n_ops) : JOB_STEPS_FULL);
-	if (getenv("SHOW"))
-		fprintf(stderr, "%2d: at most %zu KiB\n", part, d->most_bytes >> 10);
+	while (d->n_ops < d->n_ops_all / PARTS * d->part)
+		one_job_play(d, d->n_jobs ? job_steps(d, d->n_ops_all) : JOB_STEPS_FULL);
 }
 
 /* What it learnt of hours in which nothing moved keeps it from nothing: a rank that stops is found as soon as ever. */
@@ -301,35 +339,30 @@ static bool hang_is_found(struct days *d)
 	       i->f.n_ranks == 1 && i->f.pids[0] == d->pids[late];
 }
 
-static bool result_say(const struct days *d, size_t early, size_t late)
+static bool result_good(const struct days *d)
 {
-	uint64_t n_found = incidents_opened(pipeline_incidents(d->p)), n_ops = pipeline_model(d->p)->n_ops;
-
-	printf("%.1f days, %" PRIu64 " operations in %" PRIu64 " jobs, the host stood still %" PRIu64 " times: %" PRIu64
-	       " findings, %" PRIu64 " operations counted; at most %zu KiB in the first quarter, %zu KiB later; %.0f s "
-	       "of CPU time\n",
-	       (d->now_ns - JOB_T0) / 86400e9, d->n_ops, d->n_jobs, d->n_still, n_found, n_ops, early >> 10, late >> 10,
-	       clock() / (double)CLOCKS_PER_SEC);
-	return !n_found && n_ops == d->n_ops && late <= early + early / 10 + MORE_BYTES;
+	return !incidents_opened(pipeline_incidents(d->p)) && pipeline_model(d->p)->n_ops == d->n_ops && is_flat(d);
 }
 
 int main(int argc, char **argv)
 {
 	uint64_t n_ops = argc > 1 ? strtod(argv[1], NULL) : getenv("LONG") && *getenv("LONG") ? 1000000000 : 3000000;
-	struct days d = { .p = pipeline_new(), .now_ns = JOB_T0, .next_pid = 1000, .rng = test_seed() };
-	size_t early = 0, late = 0, *most;
+	struct days d = { .p = pipeline_new(),
+			  .now_ns = JOB_T0,
+			  .next_pid = 1000,
+			  .rng = test_seed(),
+			  .n_ops_all = n_ops,
+			  .said = time(NULL) };
 	bool good, found;
 
 	if (getenv("SHOW"))
 		pipeline_add_sink(d.p, "terminal", "-");
 	d.tick_ns = d.scan_ns = d.now_ns;
 	session_begin(&d);
-	for (int part = 1; part <= PARTS; part++) {
-		part_play(&d, part, n_ops);
-		most = part <= PARTS / 4 ? &early : &late;
-		*most = d.most_bytes > *most ? d.most_bytes : *most;
-	}
-	good = result_say(&d, early, late);
+	for (d.part = 1; d.part <= PARTS; d.part++)
+		part_play(&d);
+	state_say(&d, stdout);
+	good = result_good(&d);
 	found = hang_is_found(&d);
 	if (!found)
 		printf("FAILED: a rank that stopped was not found, or not alone\n");
