@@ -129,7 +129,8 @@ def rank_compared(truth, seen):
                             {id(t) for t, _ in pairs})
     paired = {id(t) for t, _ in pairs + others}
     first = min((i for i, t in enumerate(truth) if id(t) in paired), default=0)
-    missing = [i for i in range(first, len(truth) - 1) if id(truth[i]) not in paired]
+    missing = [i for i in range(first, len(truth) - 1) if id(truth[i]) not in paired and
+               (truth[i]["kind"] == "training" or not others)]
     values = list(values_of(held_against.collections_within(pairs, truth), ""))
     values += values_of(held_against.collections_within(others, truth), " by operators")
     for t, s in pairs:

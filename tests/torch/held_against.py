@@ -69,7 +69,7 @@ def is_visible(step, phase):
 def collections_within(pairs, truth):
     """The pairs, with what the job's own collections took within the step as it was seen: without ranges a step begins
     where the optimizer before ended, and not where the job's own does. `truth`: all lines of the rank."""
-    spans = [span for t in truth for span in t["collections"]]
+    spans = [span for t in truth for span in t.get("collections", [])]
 
     def within(s):
         return sum(max(0, min(end, s["end_ns"]) - max(begin, s["begin_ns"])) for begin, end in spans)

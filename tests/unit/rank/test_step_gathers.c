@@ -9,7 +9,8 @@
 
 /* Each step waits 6 ms for its data, and then runs 20 ms of a forward. In order: a number: ms that pass; w: ms that the
  * host waits for its GPU; g1:90: all-gather of 90 elements in communicator 1, a: the same by the engine's own thread,
- * r: reduce-scatter by that; ( and ): begin and end of the backward; u: the optimizer. */
+ * r: reduce-scatter by that; s1:1: an all-reduce of the training thread; ( and ): begin and end of the backward; u: the
+ * optimizer. */
 static const struct sharding {
 	const char *name, *step;
 	int forward_ms; /* as it is seen */
@@ -31,6 +32,10 @@ static const struct sharding {
 	  "g1:70 g1:70 6 g2:16 10 g2:16 10 ( a2:16 10 r1:70 ) 1 u", 20, true },
 	{ "Megatron with overlap_param_gather: in the next forward, each before the layers whose bucket it is",
 	  "6 g1:70 8 g1:70 8 g1:30 4 ( 10 r1:70 r1:70 ) 1 u", 20, true },
+	{ "FSDP2 whose root's own layers are launched for 2 ms; the loss is summed up before the backward",
+	  "6 g1:90 2 g1:8 8 g1:8 9 s1:1 1 ( a1:8 10 r1:8 ) 1 u", 20, true },
+	{ "FSDP2 with a norm over all ranks in each layer",
+	  "6 g1:90 1 g1:8 8 s1:2 g1:8 8 s1:2 g1:8 3 ( a1:8 10 r1:8 ) 1 u", 20, true },
 	{ "a script that gathers its ranks' losses behind the optimizer", "g3:1 6 20 ( 10 ) 1 u", 26, false },
 	{ "the same of a sharded model", "g3:1 6 g1:8 10 g1:8 10 ( a1:8 10 r1:8 ) 1 u", 20, true },
 };
@@ -64,6 +69,7 @@ static void act(const char *what)
 	case 'g': operation(TID, OP_ALLGATHER, what + 1); break;
 	case 'a': operation(TID + 1, OP_ALLGATHER, what + 1); break;
 	case 'r': operation(TID + 1, OP_REDUCESCATTER, what + 1); break;
+	case 's': operation(TID, OP_ALLREDUCE, what + 1); break;
 	case 'w': wait_for_gpu(atoi(what + 1)); break;
 	case '(': mark(TORCH_BACKWARD_BEGIN, ""); break;
 	case ')': mark(TORCH_BACKWARD_END, ""); break;
@@ -122,11 +128,35 @@ static void pauses(void **state)
 	end(state);
 }
 
+/* What an evaluation gathers before the step's own forward is not that; a root that stays gathered is missing then. */
+static void evaluations(void **state)
+{
+	static const struct sharding
+		plain = { "", "6 g1:90 1 g1:8 9 g1:8 10 ( a1:8 10 r1:8 ) 1 u", 20, true },
+		evaluates = { "", "6 g1:90 1 g1:8 9 g1:8 10 s1:1 6 g1:8 9 g1:8 11 ( a1:8 10 r1:8 ) 1 u", 20, true },
+		twice = { "",
+			  "6 g1:90 1 g1:8 9 g1:8 10 s1:1 6 g1:8 9 g1:8 9 s1:1 6 g1:8 9 g1:8 11 ( a1:8 10 r1:8 ) 1 u",
+			  20, true };
+
+	begin(state);
+	for (int k = 0; k < 6; k++)
+		step_of(&plain);
+	step_of(&evaluates);
+	step_of(&twice);
+	forward_is(&evaluates);
+	step_of(&plain);
+	forward_is(&twice);
+	step_of(&plain);
+	forward_is(&plain);
+	end(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forwards),
 		cmocka_unit_test(pauses),
+		cmocka_unit_test(evaluations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

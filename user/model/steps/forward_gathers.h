@@ -3,11 +3,13 @@
  * forward_gathers.h - which all-gather a sharded model's forward begins with, where nothing else marks it. Optimizers
  * gather, too: what they changed, before the next batch is waited for (ZeRO, Megatron's distributed optimizer). One of
  * a forward is made again in the backward, with the same communicator and count; or, where parameters stay gathered in
- * between, the gathers of its communicator are spread over the forward. Both are learnt of the steps before.
+ * between, the gathers of its communicator are spread over the forward. Both are learnt of the steps before. A whole
+ * forward's gathers, then another operation in their communicator, then gathers again: the first was an evaluation's.
  */
 #ifndef RANKTRACE_FORWARD_GATHERS_H
 #define RANKTRACE_FORWARD_GATHERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct op;
@@ -26,6 +28,9 @@ struct forward_gathers { /* of a process; all zero: nothing learnt */
 		uint64_t first_wait_ns, last_wait_ns; /* its waits for the GPU by then */
 		int spread; /* by how many forwards more than not they were spread over it; within limits */
 	} runs[GATHER_RUNS];
+	uint64_t forward_addr; /* the communicator of the forward at hand; */
+	uint32_t n, least;     /* how many gathers it has so far; the fewest that one had; 0 none */
+	bool is_whole;         /* it had that many, and then another operation was called there */
 };
 
 /* An all-gather of any thread, in a backward. */
@@ -33,6 +38,10 @@ void gather_in_backward(struct forward_gathers *g, const struct op *op);
 /* One of the training thread, outside of it; gpu_wait_ns: how long this waited for its GPU so far, at any time. Returns
  * from when on the forward runs, if it does; 0: the gather says nothing of it. */
 uint64_t gather_outside(struct forward_gathers *g, const struct op *op, uint64_t gpu_wait_ns);
+/* Another operation of the training thread, outside of it. */
+void gathers_interrupted(struct forward_gathers *g, const struct op *op);
+/* Of a gather that gather_outside() took for a forward's: with it a forward begins anew. */
+bool gathers_anew(struct forward_gathers *g);
 void gathers_backward_begins(struct forward_gathers *g, uint64_t ns, uint64_t gpu_wait_ns);
 void gathers_optimizer_ran(struct forward_gathers *g);
 

@@ -485,13 +485,17 @@ void phases_called(struct model *m, struct proc_own *p, const struct op *op)
 	struct phases *f = p->phases;
 	uint64_t ns;
 
-	if (!f || op->kind != OP_ALLGATHER)
+	if (!f)
 		return;
-	if (phase_open(f) == PHASE_BACKWARD)
+	if (phase_open(f) == PHASE_BACKWARD && op->kind == OP_ALLGATHER)
 		gather_in_backward(&f->gathers, op);
 	if (f->tid != op->tid || !is_outermost(f))
 		return;
+	if (op->kind != OP_ALLGATHER)
+		return gathers_interrupted(&f->gathers, op);
 	ns = gather_outside(&f->gathers, op, f->all_wait_ns);
+	if (ns && gathers_anew(&f->gathers) && f->step.forward_by_gather)
+		f->forward_ns = 0;
 	if (ns)
 		gathered_forward_begin(m, p, ns);
 }
