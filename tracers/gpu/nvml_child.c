@@ -25,8 +25,8 @@
 
 #define INFOROM_SHARE \
 	20000 /* read from the board (70 ms on an H200), and changes about never: so many times its cost apart */
-#define UTILIZATION_SHARE 2000 /* of each process: so many times its cost apart, too: 0.05 % of a core and GPU */
-#define UTILIZATIONS_MAX 64
+#define UTILIZATION_SHARE 2000    /* of each process: so many times its cost apart, too: 0.05 % of a core and GPU */
+#define UTILIZATIONS_MAX 512      /* the driver wants room for all that it keeps: 72 for one process (H100, 580.159) */
 #define LINKS_NS 1000000ull       /* CPU of one checkup for counters of single links: 0.8 ms a question on an H200 */
 #define GPM_LEAST_NS 100000000ull /* samples closer than the counters' own refresh say nothing */
 

@@ -30,6 +30,7 @@
 #define TIMED_OUT 10
 #define EVENT_XID 8
 #define INIT_NS 30000000000ULL
+#define UTILIZATION_ROOM 72 /* as measured on an H100 */
 #define UTILIZATION_NS 1000000000
 
 /* Of a GPU that computes, and of one that waits in a collective now and then, as measured on H200s. */
@@ -444,7 +445,8 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct sim_gpu *gpu, unsigned
 	return check(gpu);
 }
 
-/* One sample, of the last second, as the driver has for a process that computes. */
+/* One sample, of the last second, as the driver has for a process that computes. It wants room for as many as it keeps,
+ * however few there are. */
 EXPORT int nvmlDeviceGetProcessUtilization(struct sim_gpu *gpu, struct utilization *ret_list, unsigned int *n,
 					   unsigned long long since_us)
 {
@@ -456,8 +458,10 @@ EXPORT int nvmlDeviceGetProcessUtilization(struct sim_gpu *gpu, struct utilizati
 	*n = gpu->pid ? 1 : 0;
 	if (!gpu->pid)
 		return NOT_FOUND;
-	if (!room)
+	if (room < UTILIZATION_ROOM) {
+		*n = UTILIZATION_ROOM;
 		return INSUFFICIENT_SIZE;
+	}
 	clock_gettime(CLOCK_REALTIME, &wall);
 	ret_list[0] = (struct utilization){ .pid = gpu->pid,
 					    .timestamp_us = wall.tv_sec * 1000000ULL + wall.tv_nsec / 1000,
