@@ -18,6 +18,7 @@ struct noise {
 	double lag_s;   /* an agent is so late at the most */
 	bool asleep;    /* hosts sleep while they wait for their GPU, else they spin */
 	bool calls;     /* probes are on: entered, reached, completed; else counters alone */
+	bool capped;    /* GPUs are at their power cap, where their clocks go up and down */
 };
 
 struct agents;

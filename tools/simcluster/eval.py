@@ -42,6 +42,8 @@ CASES = {
               HANGS + OTHER_HANGS + SLOW + score.QUIET, 16, 300),
     "severe": ("1,024 ranks, probes on, a fifth slower or later",
                SMALL + CALLS + ["--watch", "14", "--severity", "1.2"], SLOW, 8, 300),
+    "capped": ("1,024 ranks, probes on, GPUs at their power cap",
+               SMALL + CALLS + ["--watch", "14", "--capped"], ("slow",), 8, 300),
     "bigcalls": ("10,240 ranks, probes on", WIDE + CALLS + ["--warm", "35", "--watch", "14"], SLOW, 4, 300),
     "gone": ("1,024 ranks, probes on, 45 s watched", SMALL + CALLS + ["--watch", "45"], ("host",), 8, 300),
     "noisy": ("1,024 ranks, 200 ms skew, 5 % of messages lost", SMALL + NOISY, HANGS, 16, 300),
@@ -231,6 +233,7 @@ def bar_straggler(results):
             s, soon = score.score(found), straggler_soon(found)
             wrong += s["wrong"]
             rows.append((text, soon >= 0.97, f"{percent(soon)} of {s['n']}; in 14 s {percent(s['top1'])}"))
+    wrong += sum(score.wrong(t)[0] for t in results["capped"][0].get("slow", []))
     return rows + [("stragglers: never a wrong rank", wrong == 0, f"{wrong} pages")]
 
 

@@ -27,6 +27,7 @@ enum {
 	OPT_LAG,
 	OPT_CALLS,
 	OPT_ASLEEP,
+	OPT_CAPPED,
 	OPT_SEVERITY,
 	OPT_WARM,
 	OPT_WATCH,
@@ -63,6 +64,7 @@ static const struct argp_option options[] = {
 	{ "lag", OPT_LAG, "SEC", 0, "an agent is late by that at most (0)", 0 },
 	{ "calls", OPT_CALLS, NULL, 0, "probes are on: entered, reached, completed", 0 },
 	{ "asleep", OPT_ASLEEP, NULL, 0, "hosts sleep in waits for GPUs, not spin", 0 },
+	{ "capped", OPT_CAPPED, NULL, 0, "GPUs are at their power cap: clocks vary by 6 %, not 0.5", 0 },
 	{ NULL, 0, NULL, 0, "What is run:", 3 },
 	{ "fault", 'f', "KIND,...", 0, "one a trial (none); --faults lists them", 0 },
 	{ "faults", OPT_FAULTS, NULL, 0, "list the faults", 0 },
@@ -132,6 +134,7 @@ static error_t noise_parse(int key, char *arg, struct argp_state *state, struct 
 	case OPT_LAG: o->noise.lag_s = number_of(arg, 0, 5, state); return 0;
 	case OPT_CALLS: o->noise.calls = true; return 0;
 	case OPT_ASLEEP: o->noise.asleep = true; return 0;
+	case OPT_CAPPED: o->noise.capped = true; return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
