@@ -49,12 +49,14 @@ static void ends_put(Cluster__Member *to, const struct member *mb, uint64_t now_
 	}
 }
 
-static void signatures_put(Cluster__Member *to, const struct member *mb)
+/* Of operations whose numbers are sure: peers number theirs the same. */
+static void signatures_put(Cluster__Member *to, const struct member *mb, const struct model *m)
 {
 	uint64_t upto = mb->entered_seq[SEQ_COLL] & ~(uint64_t)(SIGNATURES - 1), hash = 0, n = 0;
 
 	for (const struct op *op = mb->ops; op && upto; op = op->next) {
-		if (op_space(op) != SEQ_COLL || op->seq + SIGNATURES < upto || op->seq >= upto)
+		if (op_space(op) != SEQ_COLL || op->seq + SIGNATURES < upto || op->seq >= upto ||
+		    !op_number_sure(m, op))
 			continue;
 		hash = hash_mix(hash, op->signature);
 		n++;
@@ -133,18 +135,20 @@ static void peers_put(struct report_block *b, Cluster__Member *to, const struct 
 	}
 }
 
-static void calls_put(struct report_block *b, Cluster__Member *to, const struct member *mb, uint64_t now_ns)
+static void calls_put(struct report_block *b, Cluster__Member *to, const struct member *mb, const struct model *m)
 {
+	uint64_t now_ns = m->now_ns;
+
 	to->has_entered = to->has_entered_age_ns = 1;
 	to->entered = mb->entered_seq[SEQ_COLL];
 	to->entered_age_ns = report_age(now_ns, mb->last_call_ns);
 	ends_put(to, mb, now_ns);
 	durations_put(to, mb, b->since_ns);
-	signatures_put(to, mb);
+	signatures_put(to, mb, m);
 	peers_put(b, to, mb, now_ns);
 }
 
-static Cluster__Member *member_of(struct report_block *b, const struct member *mb, uint64_t now_ns)
+static Cluster__Member *member_of(struct report_block *b, const struct member *mb, const struct model *m)
 {
 	static const Cluster__Member none = CLUSTER__MEMBER__INIT;
 	Cluster__Member *to = report_alloc(b, sizeof(*to));
@@ -159,13 +163,13 @@ static Cluster__Member *member_of(struct report_block *b, const struct member *m
 	to->nranks = mb->comm->nranks;
 	to->device = mb->device;
 	if (mb->samples.n)
-		samples_put(b, to, &mb->samples, now_ns);
+		samples_put(b, to, &mb->samples, m->now_ns);
 	if (mb->last_call_ns && mb->seq_known)
-		calls_put(b, to, mb, now_ns);
+		calls_put(b, to, mb, m);
 	return to;
 }
 
-void report_members(struct report_block *b, const struct proc *p, Cluster__Process *to, uint64_t now_ns)
+void report_members(struct report_block *b, const struct proc *p, Cluster__Process *to, const struct model *m)
 {
 	to->comms = report_list(b, COMMS_MAX);
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
@@ -173,7 +177,7 @@ void report_members(struct report_block *b, const struct proc *p, Cluster__Proce
 
 		if (mb->gone || !mb->comm->hash)
 			continue;
-		one = to->comms && to->n_comms < COMMS_MAX ? member_of(b, mb, now_ns) : NULL;
+		one = to->comms && to->n_comms < COMMS_MAX ? member_of(b, mb, m) : NULL;
 		if (one)
 			to->comms[to->n_comms++] = one;
 		else

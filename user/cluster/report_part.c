@@ -94,7 +94,7 @@ Cluster__Process *report_process(struct report_block *b, const struct proc *p, c
 	*to = none;
 	identity_put(to, p, who);
 	end_put(to, p, m->now_ns);
-	report_members(b, p, to, m->now_ns);
+	report_members(b, p, to, m);
 	if (!p->dead) {
 		report_threads(b, p, to, m->now_ns);
 		report_calls(b, p, to, m->now_ns);

@@ -37,7 +37,7 @@ void report_threads(struct report_block *b, const struct proc *p, Cluster__Proce
 /* report_calls.c: into p->calls and p->waits */
 void report_calls(struct report_block *b, const struct proc *p, Cluster__Process *to, uint64_t now_ns);
 /* report_member.c: into p->comms */
-void report_members(struct report_block *b, const struct proc *p, Cluster__Process *to, uint64_t now_ns);
+void report_members(struct report_block *b, const struct proc *p, Cluster__Process *to, const struct model *m);
 
 static inline uint64_t report_age(uint64_t now_ns, uint64_t ns)
 {

@@ -55,6 +55,7 @@ static int found_behind(void *of, const struct model *m, struct finding_list *fo
 	struct hub_job *j = of;
 	int err = node_findings_others(&j->node_findings, m, found);
 
+	err = err ? err : past_calls_find(&j->past_calls, m, found);
 	return err ? err : slow_ranks_find(&j->slow_ranks, m, found);
 }
 
@@ -103,6 +104,7 @@ void hub_job_free(struct hub_job *j)
 	fed_free(&j->fed);
 	node_findings_free(&j->node_findings);
 	slow_ranks_free(&j->slow_ranks);
+	past_calls_free(&j->past_calls);
 	tally_findings_free(&j->findings);
 	free(j->name);
 	free(j);
@@ -113,7 +115,8 @@ int hub_job_other_report(struct hub_job *j, const struct host *h, const Cluster_
 	int err = report_feed(&j->fed, j->pipeline, h, r, j->name);
 
 	err = err ? err : node_findings_take(&j->node_findings, h, r, j->name);
-	return err ? err : slow_ranks_take(&j->slow_ranks, h, r, j->name);
+	err = err ? err : slow_ranks_take(&j->slow_ranks, h, r, j->name);
+	return err ? err : past_calls_take(&j->past_calls, h->number, h->at_ns, r, j->name);
 }
 
 int hub_job_report(struct hub_job *j, const struct host *h, const Cluster__NodeReport *r, uint64_t now_ns)

@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_HUB_JOB_H
 #define RANKTRACE_HUB_JOB_H
 
+#include "hub/across/past_calls.h"
 #include "hub/freeze.h"
 #include "hub/incident_log.h"
 #include "hub/lease.h"
@@ -25,6 +26,7 @@ struct hub_job {
 	struct fed fed;
 	struct node_findings node_findings;
 	struct slow_ranks slow_ranks;
+	struct past_calls past_calls;
 	struct lease lease;
 	struct incident_log log;
 	struct tally_findings findings; /* while the job was ours */

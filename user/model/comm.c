@@ -250,6 +250,14 @@ bool member_comparable(const struct member *mb, int space)
 	       !proc_unobserved(mb->proc);
 }
 
+/* Those that NCCL counts are good again once its counters have confirmed them. */
+bool op_number_sure(const struct model *m, const struct op *op)
+{
+	if (op_space(op) != SEQ_COLL || !m->last_loss_ns || op->seq_checked_ns > m->last_loss_ns)
+		return true;
+	return op->seq_checked_ns == op->call_ns && !op->grouped;
+}
+
 void member_forget(struct member *mb)
 {
 	mb->gone = true;

@@ -363,6 +363,8 @@ static inline bool proc_unobserved(const struct proc *p)
  * creation or from NCCL's counters. All others, also those launched in graphs: only if met at its creation, with
  * nothing missed since. Of a host that is silent: no. */
 bool member_comparable(const struct member *mb, int space);
+/* Its number did not slip by records that were lost since NCCL's counters last confirmed it. */
+bool op_number_sure(const struct model *m, const struct op *op);
 uint64_t op_duration_ns(const struct op *op); /* end - enqueue, 0 unknown */
 /* A member that trails its peers for longer is late beyond what this communicator is used to: the largest of the
  * session's floor, 5 x its p99.9 lag, and its habit with a margin of 4 x that, at most 3 s. COMM_WARMUP_NS during

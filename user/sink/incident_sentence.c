@@ -311,6 +311,13 @@ static void mismatch_add(struct text *t, const struct finding *f)
 	bool even = f->confidence <= 0.5;
 
 	text_ranks(t, f);
+	if (f->cause == CAUSE_PAST_CALLS) {
+		text_add(t,
+			 even ? " called different operations, at #%" PRIu64 " or soon after"
+			      : " called other operations than all others, at #%" PRIu64 " or soon after",
+			 f->seq);
+		return;
+	}
 	if (f->cause == CAUSE_OP && found && usual) {
 		text_add(t,
 			 even ? " called different operations as #%" PRIu64 ": %s and %s"

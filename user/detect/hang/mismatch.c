@@ -38,15 +38,12 @@ static struct checked *checked_of(struct mismatch *s, uint64_t comm, int space)
 	return c;
 }
 
-/* The member's n-th operation of that space; NULL: not called, or its number may have slipped by lost records. Those
- * that NCCL counts are good again once its counters have confirmed them. */
+/* The member's n-th operation of that space; NULL: not called, or its number may have slipped by lost records. */
 static const struct op *nth_op(const struct model *m, const struct member *mb, int space, uint64_t seq)
 {
 	const struct op *op = member_comparable(mb, space) ? member_op(mb, space, seq) : NULL;
 
-	if (!op || space != SEQ_COLL || !m->last_loss_ns || op->seq_checked_ns > m->last_loss_ns)
-		return op;
-	return op->seq_checked_ns == op->call_ns && !op->grouped ? op : NULL;
+	return op && op_number_sure(m, op) ? op : NULL;
 }
 
 static int votes_count(const struct model *m, const struct comm *c, int space, uint64_t seq, struct vote *v)
