@@ -46,8 +46,8 @@ struct phases {       /* of one process */
 	struct step_done step;                 /* the present one; begin_ns 0: its begin was not seen */
 	bool has_data, has_forward, has_marks; /* marks: this process marks its forwards */
 	bool has_ranges;                       /* its ranges are seen: operators say nothing new */
-	bool ranges_suffice;                   /* they showed a whole step; */
-	bool ranges_lack_ddp;                  /* but no forward of DDP, which its own mark did */
+	bool ranges_suffice;                   /* they alone showed a whole step */
+	bool ranges_lack_ddp;                  /* a forward of this step was shown by DDP's own mark */
 	struct forward_gathers gathers;
 	uint64_t all_wait_ns;                /* the training thread's waits for its GPU, of all steps */
 	uint64_t operator_ns;                /* what the optimizer at hand ran last, or begins with; 0 nothing yet */
@@ -75,8 +75,7 @@ void phases_begin(struct proc_own *p)
 	phases_reset(p);
 	if (!p->phases)
 		return;
-	p->phases->has_ranges = p->phases->has_marks = false;
-	p->phases->ranges_suffice = p->phases->ranges_lack_ddp = false;
+	p->phases->has_ranges = p->phases->has_marks = p->phases->ranges_suffice = false;
 }
 
 void phases_free(struct proc_own *p)
@@ -116,7 +115,7 @@ static void step_begin(struct phases *f, const struct proc_own *p, uint64_t ns)
 	f->step = (struct step_done){ .number = number, .begin_ns = ns, .tid = f->tid };
 	f->n_ops = p->p.n_ops;
 	memset(f->gc_in_ns, 0, sizeof(f->gc_in_ns));
-	f->has_data = f->has_forward = false;
+	f->has_data = f->has_forward = f->ranges_lack_ddp = false;
 	f->optimizer_ns = f->operator_ns = 0;
 	f->idle_ns = ns;
 }
@@ -163,7 +162,7 @@ static void step_end(struct model *m, struct proc_own *p, uint64_t ns, bool by_d
 		s->by_data_wait = by_data_wait;
 		s->by = f->has_ranges ? STEPS_BY_RANGES : STEPS_BY_OPERATORS;
 		s->n_ops = p->p.n_ops - f->n_ops;
-		f->ranges_suffice |= f->has_ranges && s->n_backward && s->n_optimizer;
+		f->ranges_suffice |= f->has_ranges && !f->ranges_lack_ddp && s->n_backward && s->n_optimizer;
 		gc_take_out(f);
 		totals_add(&p->p.phase_totals, s);
 		m->state->step_done = *s;
@@ -384,7 +383,7 @@ static void mark_apply(struct model *m, struct proc_own *p, const struct event *
 	case TORCH_DDP_FORWARD:
 		if (!is_outermost(f))
 			break;
-		f->ranges_lack_ddp = f->has_ranges;
+		f->ranges_lack_ddp = true;
 		forward_begin(m, p, e->ts_ns);
 		break;
 	case TORCH_DDP_BACKWARD:
@@ -513,7 +512,7 @@ bool proc_ranges_suffice(const struct proc *p)
 {
 	const struct phases *f = ((const struct proc_own *)p)->phases;
 
-	return f && f->ranges_suffice && !f->ranges_lack_ddp;
+	return f && f->ranges_suffice;
 }
 
 /* The operations that this wait saw the end of could run from then on; UINT64_MAX: there was none. */
