@@ -52,7 +52,7 @@ all: deps build ## install what is missing, then build
 build: $(O)/ranktrace simjob simcluster ## build only
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 deps: ## install the packages the build lacks (root; Debian, Ubuntu)
 	$(Q)scripts/deps.sh

@@ -20,6 +20,7 @@ import time
 O = os.environ.get("O", "build")
 RANKTRACE = os.path.join(O, "ranktrace")
 LONG = bool(os.environ.get("LONG"))  # make test-long: the bars themselves are held
+SANITIZED = bool(os.environ.get("SANITIZED"))  # tests/sanitize.sh
 TRIALS = int(os.environ.get("TRIALS", "3" if LONG else "1"))
 if not LONG:  # ranks start as slowly as a busy machine attaches to them
     os.environ.setdefault("SIM_CUDA_INIT_MS", "1200")
@@ -193,10 +194,11 @@ class Job:
 
     def wait_finding(self, timeout, **fields):
         """First finding line whose fields are as given; None without an answer."""
-        def match():
-            for f in self.findings:
-                if all(f.get(k) == v for k, v in fields.items()):
-                    return f
+        return self.wait_for(lambda: next((f for f in self.findings
+                                           if all(f.get(k) == v for k, v in fields.items())), None), timeout)
+
+    def wait_for(self, match, timeout):
+        """What match() gives of the findings, which may change at any time; None without an answer."""
         end = time.monotonic() + timeout
         with self.cond:
             while not match() and time.monotonic() < end and self.process.poll() is None:

@@ -2,6 +2,7 @@
 """Probes that cost a process more than its budget are taken away, those that are needed least first: their records end,
 those of NCCL's operations are complete, a stopped rank is named all the same, and a replay shows it all again."""
 import collections
+import ctypes
 import os
 import re
 import signal
@@ -22,7 +23,12 @@ EVENT_RECORD, EVENT_WAIT, EVENT_QUERY, STREAM_QUERY, LAUNCH = 3, 4, 5, 8, 11
 COMM_SAMPLE = 10  # a collector record
 WINDOW_NS = 250_000_000
 QUIET_NS = 1_000_000_000  # of a process that makes dozens of these calls in it
-GONE_MOST_S = 60  # links are closed one after the other, a grace period each, on a machine however busy
+GONE_MOST_S = 60  # on a machine however busy; how long it may take is counted in closes of one probe:
+CLOSES_MOST, CLOSES_MOST_OF_MANY = 10, 24
+PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
+PMU = "/sys/bus/event_source/devices/uprobe/type"
+PERF_FLAG_FD_CLOEXEC = 8
+ATTR_BYTES = 128
 
 
 class Told:
@@ -65,15 +71,49 @@ def still_seen(path, pids, wanted):
     return [pid for pid in pids if end[pid] < last[pid] + QUIET_NS], last
 
 
-def wait_gone(j, pids, wanted):
+def probe_open(path, offset):
+    """A uprobe in this process alone, which does not map the file."""
+    with open(PMU) as f:
+        kind = int(f.read())
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    attr = ctypes.create_string_buffer(ATTR_BYTES)
+    struct.pack_into("<IIQQQQQIIQQ", attr, 0, kind, ATTR_BYTES, 0, 1, 0, 0, 0, 0, 0, ctypes.addressof(name), offset)
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.syscall(PERF_EVENT_OPEN[os.uname().machine], attr, os.getpid(), -1, -1, PERF_FLAG_FD_CLOEXEC)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), f"perf_event_open of a uprobe: {os.strerror(ctypes.get_errno())}")
+    return fd
+
+
+def close_ns(times=5):
+    """How long the kernel takes here and now to close one probe, a grace period: the longest of so many."""
+    took = []
+    for _ in range(times):
+        fd = probe_open("/bin/true", 0x1000)
+        begin = time.monotonic_ns()
+        os.close(fd)
+        took.append(time.monotonic_ns() - begin)
+    return max(took)
+
+
+def wait_gone(j, by_pid, wanted, what, most=CLOSES_MOST):
+    """The records of a group have ended, of each process. The probes of a file are closed one after the other, those of
+    several files together, which takes a grace period each: how long that is now is measured, not assumed."""
     end = time.monotonic() + GONE_MOST_S
     while True:
-        still, last = still_seen(j.rtr, pids, wanted)
+        still, last = still_seen(j.rtr, by_pid, wanted)
         if not still:
-            return last
+            break
         job.check(time.monotonic() < end and j.process.poll() is None,
-                  f"still seen of pids {still} {GONE_MOST_S} s after they went\n{j.stderr()}")
+                  f"{what}: still seen of pids {still} {GONE_MOST_S} s after they went\n{j.stderr()}")
         time.sleep(0.5)
+    one_ns = close_ns()
+    for pid, t in by_pid.items():
+        took_ns = last[pid] - t.ts
+        print(f"  {what}, pid {pid}: the last {took_ns / 1e6:.0f} ms after they went; to close a probe takes "
+              f"{one_ns / 1e6:.0f} ms")
+        job.check(took_ns <= most * one_ns, f"{what}: seen for more than {most} times what it takes to close a probe")
+    return last
 
 
 def check_gone(path, by_pid, wanted, what, gone=None):
@@ -140,6 +180,32 @@ def ranks_of(j, n, timeout=60):
     job.fail("the job does not start")
 
 
+def stopped_at(j, pids, rank):
+    """The first hang while that rank is stopped."""
+    before = len(j.findings)
+    os.kill(pids[rank], signal.SIGSTOP)
+    try:
+        return j.wait_for(lambda: next((f for f in j.findings[before:]
+                                        if f["kind"] == "hang" and f["phase"] == "open"), None), 30)
+    finally:
+        os.kill(pids[rank], signal.SIGCONT)
+
+
+def stopped_is_named(j, pids, rank):
+    """One that is stopped amid what all entered is late for none: it is called stopped, and the operation unfinished
+    because of that. Then it is stopped again."""
+    for _ in range(5):
+        f = stopped_at(j, pids, rank)
+        cause = f and f["cause"] == "all_entered" and next((c for c in j.findings if c["id"] == f["caused_by"]), None)
+        if not cause:
+            break
+        job.check(cause["kind"] == "stopped" and cause["ranks"] == [rank], f"rank {rank} was stopped: {cause}")
+        time.sleep(2)
+    job.check(f and f["ranks"] == [rank] and f["class"] == "stopped",
+              f"rank {rank} was stopped: {j.findings}\n{j.stderr()}")
+    return f
+
+
 def polls(rng, number):
     """A watchdog that polls all the time; then a rank stops."""
     j = job.Job(["--ranks", 4, "--steps", 100000, "--step-ms", 400, "--poll-hz", 20000, "--seed", number],
@@ -149,15 +215,9 @@ def polls(rng, number):
     for t in by_pid.values():
         job.check(t.share > t.budget or t.share > 0.7 * t.budget, f"shed at {t.share:.4f} of a core, budget {t.budget}")
         job.check(abs(t.budget - 0.0006) < 1e-9 and t.shed >> POLLS & 1 and not t.shed >> NEEDED & 1, vars(t))
-    gone = wait_gone(j, by_pid, is_cuda((EVENT_QUERY, STREAM_QUERY)))
+    gone = wait_gone(j, by_pid, is_cuda((EVENT_QUERY, STREAM_QUERY)), "polls")
     rank = rng.randrange(4)
-    os.kill(pids[rank], signal.SIGSTOP)
-    try:
-        f = j.wait_finding(30, kind="hang", phase="open")
-    finally:
-        os.kill(pids[rank], signal.SIGCONT)
-    job.check(f and f["ranks"] == [rank] and f["class"] == "stopped",
-              f"rank {rank} was stopped: {j.findings}\n{j.stderr()}")
+    stopped_is_named(j, pids, rank)
     j.stop()
     before = check_gone(j.rtr, by_pid, is_cuda((EVENT_QUERY, STREAM_QUERY)), "polls", gone)
     check_lines(j.rtr, "cuEventQuery and cuStreamQuery are no longer probed")
@@ -204,16 +264,6 @@ def check_promise(j, by_pid, budget, name):
                   f"above twice the budget for {above_s(shares, 2 * budget)} s: {shares}")
 
 
-def stopped_is_named(j, pids, rank, **fields):
-    os.kill(pids[rank], signal.SIGSTOP)
-    try:
-        f = j.wait_finding(30, kind="hang", **{"class": "stopped"}, **fields)
-    finally:
-        os.kill(pids[rank], signal.SIGCONT)
-    job.check(f and f["ranks"] == [rank], f"rank {rank} was stopped: {j.findings}\n{j.stderr()}")
-    return f
-
-
 JAX = ["--ranks", 2, "--steps", 100000, "--step-ms", 200, "--cuda-events", 20000]
 
 
@@ -222,7 +272,7 @@ def events(rng, number, attach_after):
     j = job.Job(JAX + ["--seed", number], ["--budget", 1], attach_after=attach_after, name="budget")
     pids = ranks_of(j, 2)
     by_pid = wait_shed(j, EVENTS, set(pids.values()), 60)
-    gone = wait_gone(j, by_pid, is_cuda((EVENT_RECORD, EVENT_WAIT)))
+    gone = wait_gone(j, by_pid, is_cuda((EVENT_RECORD, EVENT_WAIT)), "CUDA events")
     stopped_is_named(j, pids, rng.randrange(2))
     j.stop()
     check_promise(j, by_pid, 0.01, "from its start" if attach_after is None else "attached to")
@@ -242,10 +292,10 @@ def nothing_is_left(rng, number):
     j = job.Job(JAX + ["--seed", number], ["--budget", 0.01], name="budget")
     pids = ranks_of(j, 2)
     end = time.monotonic() + 60
-    while {t.pid for t in reported(j.rtr) if t.what == WATCH} != set(pids.values()):
+    while not (by_pid := {t.pid: t for t in reported(j.rtr) if t.what == WATCH}).keys() >= set(pids.values()):
         job.check(time.monotonic() < end, f"not all probes went\n{j.stderr()}")
         time.sleep(0.5)
-    gone = wait_gone(j, pids.values(), is_probed)
+    gone = wait_gone(j, by_pid, is_probed, "all probes", CLOSES_MOST_OF_MANY)
     f = stopped_is_named(j, pids, rng.randrange(2))
     job.check(f["evidence"].get("known_from") == "counters", f"not by counters: {f}")
     j.stop()
@@ -269,14 +319,16 @@ def shared(number):
     os.environ["RANKTRACE_KERNEL_LACKS"] = "uprobe-multi"
     try:
         j = job.Job(JAX[:3] + [60] + JAX[4:] + ["--seed", number], ["--budget", 1], name="budget")
-        code = j.end(180)
     finally:
         del os.environ["RANKTRACE_KERNEL_LACKS"]
+    pids = set(ranks_of(j, 2).values())
+    by_pid = wait_shed(j, EVENTS, pids, 60)
+    by_pid = {pid: by_pid[pid] for pid in pids}
+    wanted, what = is_cuda((EVENT_RECORD, EVENT_WAIT)), "CUDA events of all"
+    gone = wait_gone(j, by_pid, wanted, what, CLOSES_MOST_OF_MANY)
+    code = j.end(180)
     job.check(code == 0, f"exit code {code}: {j.findings}")
-    pids = {o["pid"] for o in job.lines(j.ops_log)}
-    by_pid = sheds(j.rtr, EVENTS)
-    job.check(by_pid.keys() >= pids, f"{sorted(by_pid)} of {sorted(pids)} lost their CUDA events\n{j.stderr()}")
-    check_gone(j.rtr, {pid: by_pid[pid] for pid in pids}, is_cuda((EVENT_RECORD, EVENT_WAIT)), "CUDA events of all")
+    check_gone(j.rtr, by_pid, wanted, what, gone)
     said = [line for line in lines(j.rtr) if "cuEventRecord and cuStreamWaitEvent are no longer probed" in line]
     job.check(len(said) == 1, f"said {len(said)} times: {said}")
     missing, extra = job.compare_ops(job.lines(j.ops_log), j.replay("--ops"))
@@ -287,15 +339,16 @@ def launches(number):
     """A job whose every launch is probed, to its end: what goes first, and what never goes."""
     j = job.Job(["--ranks", 2, "--steps", 150, "--step-ms", 100, "--layers", 48, "--seed", number],
                 ["--tier", "burst", "--budget", 0.25, "--budget-node", "no"], name="budget")
+    pids = set(ranks_of(j, 2).values())
+    by_pid = wait_shed(j, BURST, pids, 120)
+    gone = wait_gone(j, by_pid, is_cuda((LAUNCH,)), "launches")
     code = j.end(180)
     job.check(code == 0, f"exit code {code}: {j.findings}")
-    by_pid = sheds(j.rtr, BURST)
-    pids = {o["pid"] for o in job.lines(j.ops_log)}
-    job.check(by_pid.keys() == pids, f"{sorted(by_pid)} of {sorted(pids)} lost their launches\n{j.stderr()}")
+    job.check(sheds(j.rtr, BURST).keys() == pids, f"{sorted(sheds(j.rtr, BURST))}: not {sorted(pids)}\n{j.stderr()}")
     for pid in pids:
         mine = [t.group for t in reported(j.rtr) if t.pid == pid and t.what == SHED]
         job.check(mine[0] == BURST and NEEDED not in mine, f"pid {pid} lost groups {mine}")
-    before = check_gone(j.rtr, by_pid, is_cuda((LAUNCH,)), "launches")
+    before = check_gone(j.rtr, by_pid, is_cuda((LAUNCH,)), "launches", gone)
     missing, extra = job.compare_ops(job.lines(j.ops_log), j.replay("--ops"))
     job.check(not missing and not extra, f"operations: missing {missing[:5]}, extra {extra[:5]}")
     check_lines(j.rtr, "launches, asynchronous copies and asynchronous allocations are no longer probed")
