@@ -464,6 +464,22 @@ static void one_thread_has_a_clock(void **state)
 	assert_int_equal(model_proc(m, tgid_of(0))->steps->period_ops, 4);
 }
 
+/* All are in it, and it does not end: after 10 s where their iterations are known, by whichever clock; 60 s else. */
+static void all_entered(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++) {
+		call(r, WORLD);
+		wait_for(r, WORLD, false);
+	}
+	ticks(36);
+	assert_int_equal(list.n, 0);
+	ticks(16);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].kind, FINDING_HANG);
+	assert_int_equal(list.items[0].n_ranks, 0);
+}
+
 #define ONE(f) cmocka_unit_test_setup_teardown(f, setup_one, teardown)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
@@ -480,6 +496,8 @@ int main(void)
 		TEST(a_pause_teaches),
 		TEST(blocked),
 		TEST(threads_have_no_clock),
+		TEST(all_entered),
+		ONE(all_entered),
 		ONE(one_thread_is_named_once),
 		ONE(one_thread_waits_for_itself),
 		ONE(one_thread_has_a_clock),

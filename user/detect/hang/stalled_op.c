@@ -117,7 +117,7 @@ static uint64_t limit_ns(const struct stalled_ops *s, const struct member *mb)
 	const struct comm *c = mb->comm;
 	uint64_t own = larger((uint64_t)(5e9 * c->duration_p999_s), ALL_ENTERED_NS);
 
-	if (c->n_ended < COMM_WARMUP_OPS || !mb->proc->steps->period_ops) /* the first steps compile, load and tune */
+	if (c->n_ended < COMM_WARMUP_OPS || !member_steps(mb)->period_ops) /* the first steps compile, load and tune */
 		own = 2 * COMM_WARMUP_NS;
 	return larger(own, j ? LONGEST_TIMES * j->longest_ns : 0);
 }
