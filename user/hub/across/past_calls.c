@@ -205,7 +205,16 @@ static bool is_reported(const struct finding_list *found, uint64_t comm)
 	return false;
 }
 
-static int report(const struct past_calls *s, const struct past_comm *c, struct finding_list *found)
+/* Where its environment does not say it, its communicators do. */
+static int rank_of(const struct model *m, const struct past_member *o)
+{
+	const struct proc *p = model_proc(m, o->keyed.a);
+
+	return p ? proc_rank(p) : o->rank;
+}
+
+static int report(const struct past_calls *s, const struct model *m, const struct past_comm *c,
+		  struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
 
@@ -221,7 +230,7 @@ static int report(const struct past_calls *s, const struct past_comm *c, struct 
 	f->cause = CAUSE_PAST_CALLS;
 	for (const struct past_member *o = s->members.all; o; o = o->keyed.next)
 		if (o->comm == c && o->odd)
-			finding_add_rank(f, o->rank, o->keyed.a);
+			finding_add_rank(f, rank_of(m, o), o->keyed.a);
 	finding_note_text(f, EVIDENCE_SEQ_IS, "the first of 64 operations, of which at least one differs");
 	finding_note_text(f, EVIDENCE_KNOWN_FROM, "signatures");
 	return 0;
@@ -260,5 +269,5 @@ int past_calls_find(struct past_calls *s, const struct model *m, struct finding_
 		if (c->odd_to && c->judged && c->n_odd && (!first || c->since_ns < first->since_ns))
 			first = c;
 	}
-	return first && !is_reported(found, first->keyed.a) ? report(s, first, found) : 0;
+	return first && !is_reported(found, first->keyed.a) ? report(s, m, first, found) : 0;
 }
