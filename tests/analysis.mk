@@ -12,11 +12,11 @@ SANITIZE_DIR_thread := tsan
 # hosts together; the parsers' workers, hostile files before them. Their filters and limits of memory are the plain
 # build's alone (user/base/confine.h). None that judges how long something takes.
 SANITIZE_END_TO_END := replay/test_replay.py replay/test_replay_alone.py faults/test_f03_hang.py \
-	faults/test_f05_mismatch.py autopsy/test_autopsy.py autopsy/test_autopsy_merge.py watch/test_watch_waits.py \
+	faults/test_f05_mismatch.py autopsy/test_autopsy.py autopsy/test_autopsy_merge.py \
 	watch/test_watch_reload.py watch/test_watch_metrics.py watch/test_watch_stacks.py record/test_nccl_calls.py \
 	record/test_outputs_of_days.py record/test_flight.py hostile/test_costly_files.py hostile/test_planted.py \
 	hostile/test_recording.py hostile/test_forged_job.py hostile/test_kernel_log.py hostile/test_foreign_text.py \
-	cluster/test_hosts.py cluster/test_node_findings.py command/test_bad_input.py
+	cluster/test_node_findings.py command/test_bad_input.py
 # Under the thread sanitizer not session_stacks, which names frames of the C library, in whose place the sanitizer's
 # are; nor target_reader: workers asleep in the sanitizer's start are what it takes for blocked.
 SANITIZE_UNIT_address := unit/*

@@ -39,12 +39,9 @@ static bool op_numbered(const struct op *op)
 
 const struct op *member_op(const struct member *mb, int space, uint64_t seq)
 {
-	for (const struct op *op = mb->ops_tail; op; op = op->prev) {
-		if (op_space(op) != space || !op_numbered(op))
-			continue;
-		if (op->seq <= seq)
+	for (const struct op *op = mb->ops_tail; op; op = op->prev)
+		if (op->seq <= seq && op_space(op) == space && op_numbered(op)) /* first what most are not */
 			return op->seq == seq ? op : NULL;
-	}
 	return NULL;
 }
 
