@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,36 +198,6 @@ static uint32_t devices_open(uint32_t tgid)
 	return n;
 }
 
-static int verbs_on_lib(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
-			uint32_t lib_id, bool *ret_has_layout)
-{
-	struct verbs_state *s = tracer_state(h, sizeof(*s));
-	struct walk *w;
-
-	(void)lib;
-	(void)fd;
-	(void)lib_id;
-	(void)ret_has_layout;
-	if (!s)
-		return -ENOMEM;
-	HASH_FIND(hh, s->walks, &proc->tgid, sizeof(proc->tgid), w);
-	if (w && w->start_ns == proc->start_time_ns)
-		return 0;
-	if (!w && !(w = calloc(1, sizeof(*w))))
-		return -ENOMEM;
-	if (!w->tgid) {
-		w->tgid = proc->tgid;
-		HASH_ADD(hh, s->walks, tgid, sizeof(w->tgid), w);
-	}
-	w->start_ns = proc->start_time_ns;
-	w->over = false;
-	w->first_ns = w->asked_ns = 0;
-	w->n_before = devices_open(w->tgid);
-	verbs_say_bypass(proc);
-	s->said_no_device = s->said_no_device || verbs_say_no_device(proc);
-	return 0;
-}
-
 static int found_emit(struct tracer_handle *h, const struct walk *w, uint64_t now_ns)
 {
 	int err = 0;
@@ -356,9 +327,9 @@ static int walk_step(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
 		return 0; /* again later */
 	if (more < 0) {
 		if (more != -ESRCH)
-			log_warn("pid %u: its memory cannot be searched for open RDMA devices: %s; what it opened "
-				 "before stays invisible",
-				 w->tgid, strerror(-more));
+			log_warn(
+				"pid %u: its memory cannot be searched for open RDMA devices, which stay invisible: %s",
+				w->tgid, strerror(-more));
 		walk_end(w);
 		return 0;
 	}
@@ -374,6 +345,52 @@ static int walk_step(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
 			w->tgid);
 	walk_end(w);
 	return err;
+}
+
+/* All, or those of processes that have ended: few are kept, as these go whenever one comes. */
+static void walks_forget(struct verbs_state *s, bool all)
+{
+	struct walk *w, *next;
+
+	HASH_ITER (hh, s->walks, w, next) {
+		if (!all && (w->found || !kill((pid_t)w->tgid, 0) || errno != ESRCH))
+			continue;
+		walk_end(w);
+		HASH_DELETE(hh, s->walks, w);
+		free(w);
+	}
+}
+
+static int verbs_on_lib(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
+			uint32_t lib_id, bool *ret_has_layout)
+{
+	struct verbs_state *s = tracer_state(h, sizeof(*s));
+	struct walk *w;
+
+	(void)lib;
+	(void)fd;
+	(void)lib_id;
+	(void)ret_has_layout;
+	if (!s)
+		return -ENOMEM;
+	HASH_FIND(hh, s->walks, &proc->tgid, sizeof(proc->tgid), w);
+	if (w && w->start_ns == proc->start_time_ns)
+		return 0;
+	if (!w) {
+		walks_forget(s, false);
+		w = calloc(1, sizeof(*w));
+		if (!w)
+			return -ENOMEM;
+		w->tgid = proc->tgid;
+		HASH_ADD(hh, s->walks, tgid, sizeof(w->tgid), w);
+	}
+	w->start_ns = proc->start_time_ns;
+	w->over = false;
+	w->first_ns = w->asked_ns = 0;
+	w->n_before = devices_open(w->tgid);
+	verbs_say_bypass(proc);
+	s->said_no_device = s->said_no_device || verbs_say_no_device(proc);
+	return 0;
 }
 
 static void unopened_scan(struct tracer_handle *h)
@@ -545,13 +562,24 @@ static int verbs_tick(struct tracer_handle *h, uint64_t now_ns)
 		return 0;
 	s->n_busy = 0;
 	more = tracer_map_next(h, "verbs_qps", NULL, &key);
-	for (i = 0; !more && !err && i < SCAN_MAX; i++) {
+	for (i = 0; !more && !err && i < SCAN_MAX; i++, key = next) {
 		more = tracer_map_next(h, "verbs_qps", &key, &next);
 		err = qp_scan(h, s, &key, now_ns);
-		key = next;
 	}
 	full_say(s, i);
 	return err;
+}
+
+static void verbs_end(struct tracer_handle *h)
+{
+	struct verbs_state *s = tracer_state(h, sizeof(*s));
+	struct emitted *t, *next;
+
+	walks_forget(s, true);
+	HASH_ITER (hh, s->emitted, t, next) {
+		HASH_DELETE(hh, s->emitted, t);
+		free(t);
+	}
 }
 
 static const struct tracer verbs_tracer = {
@@ -566,6 +594,7 @@ static const struct tracer verbs_tracer = {
 	.on_lib = verbs_on_lib,
 	.sample = verbs_sample,
 	.tick = verbs_tick,
+	.end = verbs_end,
 };
 
 const struct source_live source_verbs = { .tracer = &verbs_tracer };
