@@ -102,7 +102,7 @@ struct proc {
 	uint32_t sample_rounds; /* how often */
 	uint32_t shed;          /* groups of probes (enum probe_group) that were taken from it, a bit each */
 	uint64_t probes_changed_ns, calls_shed_ns; /* some of them, PROBES_CALLS last went or came back; 0 never */
-	uint64_t start_ns, first_ns; /* first: appeared here */
+	uint64_t start_ns, first_ns;               /* first: appeared here */
 	int exit_code, exit_signal;
 	uint64_t exit_ns;
 	uint64_t end_run_ns; /* CPU of threads that ended since the main one was scanned, after their own scan */
