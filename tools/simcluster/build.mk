@@ -15,7 +15,7 @@ eval: deps ## simulated faults at 10,240 ranks, and 5 h of life, against the bar
 	$(Q)$(MAKE) --no-print-directory simcluster
 	$(Q)O=$(O) python3 -B tools/simcluster/eval.py
 
-eval-full: deps ## the same with all counts and a simulated week of ordinary life (6 days of a processor)
+eval-full: deps ## the same with all counts and a simulated week of ordinary life (3 days of a processor)
 	$(Q)$(MAKE) --no-print-directory simcluster
 	$(Q)O=$(O) python3 -B tools/simcluster/eval.py --full
 
