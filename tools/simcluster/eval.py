@@ -257,7 +257,7 @@ def bar_life(results, full, scale):
         if faults or not wanted:
             continue
         _, verdicts, sums = results[name]
-        text = f"{what}: no critical finding in {wanted:g} simulated hours"
+        text = f"{what}: no critical finding in {wanted:g} h"
         pages, critical = life_wrong(verdicts)
         hours = sums["simulated_s"] / 3600 if sums else 0
         rows.append((text, False if critical else None if hours < 0.999 * wanted else True,
