@@ -61,10 +61,34 @@ static void rank_reports(int rank)
 	assert_int_equal(past_calls_take(&past, (uint32_t)rank + 1, m->now_ns, &r, "train"), 0);
 }
 
+static int n_forgers, forged_nranks; /* processes that claim to be of WORLD, each on a host of its own */
+
+static void forger_reports(int i)
+{
+	struct said s = { .to = { 128 }, .hash = { 99 } };
+	Cluster__NodeReport r = CLUSTER__NODE_REPORT__INIT;
+	Cluster__Process p = CLUSTER__PROCESS__INIT, *processes[] = { &p };
+	Cluster__Member mb, *list[] = { &mb };
+
+	member_fill(&mb, WORLD, &s, 0);
+	mb.nranks = forged_nranks;
+	p.pid = PID;
+	p.start_ns = 1;
+	p.job = (char *)"train";
+	p.comms = list;
+	p.n_comms = 1;
+	r.program = (char *)RANKTRACE_VERSION;
+	r.processes = processes;
+	r.n_processes = 1;
+	assert_int_equal(past_calls_take(&past, (uint32_t)(RANKS + 1 + i), m->now_ns, &r, "train"), 0);
+}
+
 static void seconds(int n)
 {
 	while (n--) {
 		m->now_ns += SEC;
+		for (int i = 0; i < n_forgers; i++)
+			forger_reports(i);
 		for (int r = 0; r < RANKS; r++)
 			if (!said[r].is_silent)
 				rank_reports(r);
@@ -89,6 +113,7 @@ static int begin(void **state)
 	m = model_new();
 	assert_non_null(m);
 	m->now_ns = 1000 * SEC;
+	n_forgers = 0;
 	for (int r = 0; r < RANKS; r++)
 		said[r] = (struct said){ .start_ns = 1, .program = RANKTRACE_VERSION, .job = "train" };
 	all_say(64);
@@ -165,6 +190,25 @@ static void test_minority_is_named(void **state)
 	}
 	seconds(30);
 	assert_int_equal(found.n, 0);
+}
+
+/* Any user's process can claim a communicator: however many do, and of whatever size, none of its ranks is named. */
+static void test_claims_name_no_rank(void **state)
+{
+	static const int many[] = { 1, 6, 20 }, sizes[] = { 1, RANKS, 1000 };
+
+	for (int i = 0; i < 9; i++) {
+		end(state);
+		begin(state);
+		seconds(2);
+		n_forgers = many[i % 3];
+		forged_nranks = sizes[i / 3];
+		all_say(128);
+		for (int k = 0; k < 6; k++) {
+			seconds(1);
+			assert_int_equal(found.n, 0);
+		}
+	}
 }
 
 /* The first report that differs may come from one of the many. */
@@ -345,6 +389,7 @@ int main(void)
 		CASE(test_ordinary),
 		CASE(test_not_at_one_place),
 		CASE(test_minority_is_named),
+		CASE(test_claims_name_no_rank),
 		CASE(test_many_after_the_one),
 		CASE(test_even),
 		CASE(test_first_communicator),

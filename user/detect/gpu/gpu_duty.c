@@ -40,14 +40,9 @@
 #define SURE_CLOCK 4.0
 #define PAUSED 0.25 /* the others do less than that of their usual work: no training step goes on */
 
-struct excess {
-	double tensor, sm;
-}; /* quotient now over before, less 1 */
-
-struct slow {                                 /* a rank that is named */
-	uint64_t since_ns;                    /* 0 not */
-	struct excess past;                   /* quotients before, frozen */
-	double before[ROUND_TENSOR_QUOTIENT]; /* its values and its peers', by enum gpu_round_value */
+struct slow {                        /* a rank that is named */
+	uint64_t since_ns;           /* 0 not */
+	double before[ROUND_VALUES]; /* frozen, by enum gpu_round_value */
 };
 
 struct duty_job {           /* of one host */
@@ -80,14 +75,12 @@ static double standard_error(const struct gpu_rounds *g, int r, uint64_t k, enum
 }
 
 /* By how much the quotient of the newest `k` rounds is above the past beyond noise and floor; 0 not. */
-static double rise_over(const struct gpu_rounds *g, int r, uint64_t k, enum gpu_round_value v, struct wanted w,
-			double *ret_before)
+static double rise_over(const struct gpu_rounds *g, int r, uint64_t k, enum gpu_round_value v, struct wanted w)
 {
 	uint64_t all = gpu_rounds_kept(g), half = k + (all - k) / 2;
 	double before = gpu_rounds_mean(g, k, all, v, r), rise = gpu_rounds_mean(g, 0, k, v, r) / before - 1;
 	double limit;
 
-	*ret_before = before;
 	if (!(rise > w.floor)) /* as with nearly all */
 		return 0;
 	limit = fmax(w.floor, w.sure * standard_error(g, r, k, v) / before);
@@ -101,14 +94,12 @@ static double rise_over(const struct gpu_rounds *g, int r, uint64_t k, enum gpu_
 	return rise;
 }
 
-static bool rises_and_others_fall(struct duty_job *j, int r, uint64_t k, double fall)
+static bool rises_and_others_fall(const struct gpu_rounds *g, int r, uint64_t k, double fall)
 {
 	static const struct wanted tensor = { RISE_TENSOR, SURE }, sm = { RISE_SM, SURE };
-	struct excess *past = &j->slow[r].past;
-	double rise = rise_over(&j->rounds, r, k, ROUND_TENSOR_QUOTIENT, tensor, &past->tensor);
+	double rise = rise_over(g, r, k, ROUND_TENSOR_QUOTIENT, tensor);
 
-	return rise > 0 && fall >= FALL_SHARE * rise &&
-	       rise_over(&j->rounds, r, k, ROUND_SM_QUOTIENT, sm, &past->sm) > 0;
+	return rise > 0 && fall >= FALL_SHARE * rise && rise_over(g, r, k, ROUND_SM_QUOTIENT, sm) > 0;
 }
 
 /* Over the others', since the past; none falls where no clock is known. */
@@ -120,16 +111,14 @@ static bool clock_falls(const struct gpu_rounds *g, int r, uint64_t k, double le
 	return fall - SURE_CLOCK * standard_error(g, r, k, ROUND_CLOCK_QUOTIENT) >= least * before && before > 0;
 }
 
-static bool rises_where_shared(struct duty_job *j, int r, uint64_t k)
+static bool rises_where_shared(const struct gpu_rounds *g, int r, uint64_t k)
 {
 	static const struct wanted tensor = { RISE_TENSOR_SHARED, SURE_SHARED };
 	static const struct wanted sm = { RISE_SM_SHARED, SURE_SM_SHARED };
-	const struct gpu_rounds *g = &j->rounds;
-	struct excess *past = &j->slow[r].past;
-	double rise = j->shared ? rise_over(g, r, k, ROUND_TENSOR_QUOTIENT, tensor, &past->tensor) : 0;
+	double rise = rise_over(g, r, k, ROUND_TENSOR_QUOTIENT, tensor);
 
 	return rise > 0 && rise < RISE_SHARED_MOST && clock_falls(g, r, k, CLOCK_SHARE * rise) &&
-	       rise_over(g, r, k, ROUND_SM_QUOTIENT, sm, &past->sm) > 0;
+	       rise_over(g, r, k, ROUND_SM_QUOTIENT, sm) > 0;
 }
 
 /* Neither rule names a rank whose matrix work over the others' has risen by less, and nearly none's has. */
@@ -152,10 +141,10 @@ static void slow_since(struct duty_job *j, int r, uint64_t k)
 		return;
 	peers_before = gpu_rounds_mean(g, k, all, ROUND_PEERS_TENSOR, r);
 	peers_now = gpu_rounds_mean(g, 0, k, ROUND_PEERS_TENSOR, r);
-	if (peers_now < PAUSED * peers_before ||
-	    (!rises_and_others_fall(j, r, k, 1 - peers_now / peers_before) && !rises_where_shared(j, r, k)))
+	if (peers_now < PAUSED * peers_before || (!rises_and_others_fall(g, r, k, 1 - peers_now / peers_before) &&
+						  !(j->shared && rises_where_shared(g, r, k))))
 		return;
-	for (int v = 0; v < ROUND_TENSOR_QUOTIENT; v++)
+	for (int v = 0; v < ROUND_VALUES; v++)
 		s->before[v] = gpu_rounds_mean(g, k, all, v, r);
 	s->since_ns = gpu_round_at(g, k - 1)->ts_ns;
 }
@@ -170,8 +159,9 @@ static bool slow_still(const struct duty_job *j, int r)
 {
 	const struct slow *s = &j->slow[r];
 
-	return now_of(j, ROUND_TENSOR_QUOTIENT, r) / s->past.tensor - 1 > RISE_TENSOR / 2 &&
-	       now_of(j, ROUND_SM_QUOTIENT, r) / s->past.sm - 1 > (j->shared ? RISE_SM_SHARED : RISE_SM) / 2;
+	return now_of(j, ROUND_TENSOR_QUOTIENT, r) / s->before[ROUND_TENSOR_QUOTIENT] - 1 > RISE_TENSOR / 2 &&
+	       now_of(j, ROUND_SM_QUOTIENT, r) / s->before[ROUND_SM_QUOTIENT] - 1 >
+		       (j->shared ? RISE_SM_SHARED : RISE_SM) / 2;
 }
 
 static void decide(struct duty_job *j)

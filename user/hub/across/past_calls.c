@@ -89,7 +89,7 @@ static int member_take(struct past_calls *s, uint32_t host, uint64_t at_ns, cons
 	o->comm = c;
 	o->start_ns = p->start_ns;
 	o->rank = p->rank;
-	c->nranks = mb->nranks;
+	c->nranks = mb->nranks > c->nranks ? mb->nranks : c->nranks; /* who claims fewer makes no majority of his own */
 	o->seen_ns = c->seen_ns = at_ns;
 	if (span_at(o->said, one.to)->to >= one.to) /* it says so each second */
 		return 0;
@@ -173,14 +173,15 @@ static int voters(const struct vote *v, int n)
 }
 
 /* Once: the hashes go with time. Where half of the ranks have not said theirs it is not known who is right: it is
- * another span's turn, unless all have spoken and are at odds. */
+ * another span's turn, unless all have spoken and are at odds. Where more have spoken than the communicator has, some
+ * only claim to be of it (any user's process may), and no rank is named. */
 static void comm_judge(const struct past_calls *s, struct past_comm *c)
 {
 	struct vote v[VALUES_MAX];
-	int n = votes_count(s, c, v);
+	int n = votes_count(s, c, v), n_said = voters(v, n);
 	uint64_t right = right_of(c, v, n);
 
-	c->judged = right || voters(v, n) >= c->nranks;
+	c->judged = n_said == c->nranks || (right && n_said < c->nranks);
 	c->confidence = right ? MAJORITY : EVEN;
 	c->n_odd = 0;
 	if (!c->judged)
