@@ -94,7 +94,7 @@ def training(batches, model, optimizer, micro_batches, rng):
 
 def main():
     rng = random.Random(SEED + RANK)
-    os.nice(-15)  # the fewer preemptions, the more can be compared
+    os.setpriority(os.PRIO_PROCESS, 0, -15)  # the fewer preemptions, the more can be compared
     sys.setswitchinterval(10)  # nor does the loader's thread take the interpreter between stamp and mark
     torch.set_num_threads(1)
     torch.manual_seed(SEED)

@@ -15,6 +15,7 @@ def enter(self):
 
 def leave(self, *_):
     torch.ops.profiler._record_function_exit._RecordFunction(self.record)
+    Stamps.left = switches()
 
 
 def ranges_enter_as_since_2_0():
@@ -51,8 +52,9 @@ gc.callbacks.append(Collections.note)
 
 class Stamps:
     """Phases of a step, collections of garbage in none but their own; where the thread lost its CPU in one, the stamp
-    may be late by as long as that took. So where it gave it up in the optimizer, which by itself waits for nothing: for
-    the interpreter, which a thread of the loader had."""
+    may be late by as long as that took. So where it gave it up in the optimizer, which by itself waits for nothing (for
+    the interpreter, which a thread of the loader had), or behind a wait for data, when the batch before is unmapped."""
+    left = (0, 0)  # switches when the last range ended
 
     def __init__(self, rank):
         self.rank = rank
@@ -76,6 +78,7 @@ class Stamps:
         self.add("gc", gc_ns, gc_ns and preempted)
         if phase:
             preempted |= phase == "optimizer" and self.behind[1] > gave_up
+            preempted |= phase == "data_wait" and self.behind[1] > Stamps.left[1]
             self.add(phase, self.ns - before - gc_ns, preempted)
 
     def add(self, phase, ns, preempted):

@@ -66,7 +66,7 @@ struct sim_range **enter_new(struct sim_range **ret_range, const struct string *
 /* clang-format on */
 void engine_execute(void *engine, void (*graph)(void *), void *arg)
 	NAMED("_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_");
-void prepare_for_forward(void *reducer) NAMED("_ZN4c10d7Reducer19prepare_for_forwardEv");
+void rebuild_buckets(void *reducer) NAMED("_ZN4c10d7Reducer15rebuild_bucketsEv");
 void prepare_for_backward(void *reducer)
 	NAMED("_ZN4c10d7Reducer20prepare_for_backwardERKSt6vectorIN2at6TensorESaIS3_EE");
 void finalize_backward(void *reducer) NAMED("_ZN4c10d7Reducer17finalize_backwardEv");
@@ -96,7 +96,7 @@ void engine_execute(void *engine, void (*graph)(void *), void *arg)
 	finalize_backward(NULL);
 }
 
-void prepare_for_forward(void *reducer)
+void rebuild_buckets(void *reducer)
 {
 	(void)reducer;
 	nr_calls[FORWARD]++;
@@ -159,7 +159,7 @@ API void sim_torch_optimizer_update(void (*update)(void *), void *arg)
 
 API void sim_torch_ddp_forward(void)
 {
-	prepare_for_forward(NULL);
+	rebuild_buckets(NULL);
 }
 
 API void sim_torch_ddp_backward(void)
