@@ -90,6 +90,7 @@ static const struct tracer python_tracer = {
 	.rows_alike = python_rows_alike,
 	.group = python_group,
 	.markers = python_markers,
+	.files = "python3|libpython3",
 	.object = python_object,
 	.tick = python_tick,
 };

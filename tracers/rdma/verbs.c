@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -590,6 +589,7 @@ static const struct tracer verbs_tracer = {
 	.rows_alike = verbs_rows_alike,
 	.group = verbs_group,
 	.markers = verbs_markers,
+	.files = "libibverbs",
 	.object = verbs_object,
 	.on_lib = verbs_on_lib,
 	.sample = verbs_sample,

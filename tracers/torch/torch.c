@@ -34,7 +34,7 @@ static const char *const torch_markers[] = {
 	"_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_string*|"
 	"_ZN5torch8autograd8profiler25record_function_enter_newERKSs*|"
 	"_ZN5torch8autograd6Engine7executeERKSt6vector*|"
-	"_ZN4c10d7Reducer19prepare_for_forwardEv",
+	"_ZN4c10d7Reducer15rebuild_bucketsEv",
 	NULL
 };
 
@@ -61,6 +61,7 @@ static const struct tracer torch_tracer = {
 	.rows_alike = torch_rows_alike,
 	.group = torch_group,
 	.markers = torch_markers,
+	.files = "libtorch_cpu|libtorch_python",
 	.object = torch_object,
 };
 

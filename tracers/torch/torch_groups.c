@@ -55,6 +55,7 @@ static const struct tracer group_tracer = {
 	.rows_alike = group_rows_alike,
 	.group = group_group,
 	.markers = group_markers,
+	.files = "libtorch_cuda",
 	.object = group_object,
 };
 

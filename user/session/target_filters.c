@@ -54,6 +54,7 @@ const struct target_filter *session_target_filters(size_t *ret_n)
 						     .markers = t->markers,
 						     .n_markers = markers_count(t),
 						     .symbols = symbols[n],
+						     .files = t->files,
 						     .of_many = t->of_many };
 		if (!symbols[n])
 			break;

@@ -500,6 +500,28 @@ static void names_stacks_from_the_snapshot(void **state)
 	symbolizer_free(sym);
 }
 
+/* The program lies in front of them in memory. */
+static void begins_with_usual_names(void **state)
+{
+	struct target_filter usual[] = { filters[0], filters[1] };
+	struct child c = launch(&(struct launch){ "program", "load", "libjpeg.so.8", { "RANK=1", NULL }, NULL, NULL });
+	const struct target_proc *p;
+	struct target_set *s;
+
+	(void)state;
+	usual[1].files = "libcuda.|ld-linux";
+	usual[0].files = "libjpeg";
+	wait_ready(&c);
+	assert_int_equal(target_set_new(reader, usual, 2, &s), 0);
+	assert_int_equal(target_set_scan(s), 0);
+	p = expect_nccl(s, c.pid);
+	assert_true(p->n_files > 3);
+	assert_non_null(strstr(p->libs[1].path, "/ld-linux"));
+	assert_non_null(strstr(p->libs[2].path, "/program"));
+	target_set_free(s);
+	finish(&c);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -516,6 +538,7 @@ int main(void)
 		TEST(goes_past_a_wrapper),
 		TEST(names_stacks_from_the_snapshot),
 		TEST(a_scan_that_is_cut_goes_on),
+		cmocka_unit_test(begins_with_usual_names),
 	};
 
 	if (system("cc --version >/dev/null 2>&1") || geteuid()) {

@@ -23,7 +23,8 @@ struct target_filter {
 	size_t n_markers;
 	const char *const *symbols; /* looked up in files that match: target_file_symbol() */
 	size_t n_symbols;
-	bool of_many; /* many programs have such a file: a process is not listed for it */
+	const char *files; /* "a|b": how their names usually begin: such files are inspected first. NULL: any */
+	bool of_many;      /* many programs have such a file: a process is not listed for it */
 };
 
 /* One file (by device, inode, size, mtime), shared by the processes that map it. Owned by the set. */

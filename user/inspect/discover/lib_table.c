@@ -246,22 +246,51 @@ static bool same_file(const struct mapping *a, const struct mapping *b)
 	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
 }
 
-/* The first executable mapping of each file. */
-static size_t pick_rows(const struct maps *maps, const struct mapping *rows[ROWS_MAX])
+static bool begins_with_one(const char *name, const char *alternatives)
 {
-	size_t n = 0;
+	for (const char *p = alternatives; p;) {
+		size_t len = strcspn(p, "|");
 
+		if (!strncmp(name, p, len))
+			return true;
+		p = p[len] ? p + len + 1 : NULL;
+	}
+	return false;
+}
+
+/* Named like a file that some filter wants. */
+static bool is_usual(const struct target_set *s, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < s->n_filters; i++)
+		if (begins_with_one(name, s->filters[i].files))
+			return true;
+	return false;
+}
+
+static size_t pick_some(const struct target_set *s, const struct maps *maps, bool usual, size_t n,
+			const struct mapping *rows[ROWS_MAX])
+{
 	for (size_t i = 0; i < maps->n && n < ROWS_MAX; i++) {
+		const struct mapping *m = &maps->rows[i];
 		size_t k = n;
 
-		if (!is_candidate(&maps->rows[i]))
+		if (!is_candidate(m) || is_usual(s, m->path) != usual)
 			continue;
-		while (k && !same_file(rows[k - 1], &maps->rows[i]))
+		while (k && !same_file(rows[k - 1], m))
 			k--;
 		if (!k)
-			rows[n++] = &maps->rows[i];
+			rows[n++] = m;
 	}
 	return n;
+}
+
+/* The first executable mapping of each file. A PyTorch process may map 300, and a host without free CPUs inspects a
+ * few of them a second: those that are probably wanted come first. */
+static size_t pick_rows(const struct target_set *s, const struct maps *maps, const struct mapping *rows[ROWS_MAX])
+{
+	return pick_some(s, maps, false, pick_some(s, maps, true, 0, rows), rows);
 }
 
 static uint64_t load_bias(const struct elf_facts *facts, const struct mapping *m)
@@ -384,7 +413,7 @@ static void libs_free(struct libs *l)
 int lib_table_load(struct target_set *s, struct proc_row *p)
 {
 	const struct mapping *rows[ROWS_MAX];
-	size_t n = pick_rows(&p->pub.maps, rows);
+	size_t n = pick_rows(s, &p->pub.maps, rows);
 	struct lib_stat *st = calloc(n ? n : 1, sizeof(*st));
 	struct libs before = libs_take(&p->pub);
 
