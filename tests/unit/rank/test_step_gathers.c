@@ -10,7 +10,8 @@
 /* Each step waits 6 ms for its data, and then runs 20 ms of a forward. In order: a number: ms that pass; w: ms that the
  * host waits for its GPU; g1:90: all-gather of 90 elements in communicator 1, a: the same by the engine's own thread,
  * r: reduce-scatter by that; s1:1: an all-reduce of the training thread; ( and ): begin and end of the backward; u: the
- * optimizer. */
+ * optimizer. With ranges: [ and ] FSDP's in front of the forward, < and ] the optimizer's, x: they are no longer
+ * probed. */
 static const struct sharding {
 	const char *name, *step;
 	int forward_ms; /* as it is seen */
@@ -63,6 +64,13 @@ static void wait_for_gpu(int ms)
 	apply(&e);
 }
 
+static void ranges_shed(void)
+{
+	struct event e = { .kind = EV_BUDGET, .budget = { .what = BUDGET_SHED, .shed = 1u << PROBES_RANGES } };
+
+	apply(&e);
+}
+
 static void act(const char *what)
 {
 	switch (what[0]) {
@@ -74,6 +82,10 @@ static void act(const char *what)
 	case '(': mark(TORCH_BACKWARD_BEGIN, ""); break;
 	case ')': mark(TORCH_BACKWARD_END, ""); break;
 	case 'u': mark(TORCH_UPDATE, ""); break;
+	case '[': mark(TORCH_RANGE_BEGIN, "FSDP::root_pre_forward"); break;
+	case ']': mark(TORCH_RANGE_END, ""); break;
+	case '<': mark(TORCH_RANGE_BEGIN, STEP); break;
+	case 'x': ranges_shed(); break;
 	default: now_ms += atoi(what); break;
 	}
 }
@@ -151,12 +163,36 @@ static void evaluations(void **state)
 	end(state);
 }
 
+/* What hooks take before the first gather is learnt while ranges show it: 2 ms, the third time 9. A forward begins in
+ * no phase before it. */
+static void leads(void **state)
+{
+	static const struct sharding ranges = { "", "6 [ 2 g1:90 ] 1 g1:8 17 ( a1:8 10 r1:8 ) 1 < 1 ]", 20, false },
+				     slow = { "", "6 [ 9 g1:90 ] 1 g1:8 10 ( a1:8 10 r1:8 ) 1 < 1 ]", 20, false },
+				     none = { "", "6 2 g1:90 1 g1:8 17 ( a1:8 10 r1:8 ) 1 u", 20, true },
+				     at_once = { "", "g1:90 1 g1:8 17 ( a1:8 10 r1:8 ) 1 u", 18, true };
+
+	begin(state);
+	for (int k = 0; k < 8; k++)
+		step_of(k == 2 ? &slow : &ranges);
+	assert_int_equal(last.phase_ns[PHASE_FORWARD], 20 * MS);
+	act("x");
+	for (int k = 0; k < 6; k++)
+		step_of(&none);
+	forward_is(&none);
+	step_of(&at_once);
+	step_of(&none);
+	forward_is(&at_once);
+	end(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forwards),
 		cmocka_unit_test(pauses),
 		cmocka_unit_test(evaluations),
+		cmocka_unit_test(leads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include "model/steps/forward_gathers.h"
 
 #include "base/larger.h"
+#include "base/sorted.h"
 #include "model/model.h"
 
 /* A root's parameters stay gathered, so its gather is not made again; the first layer's follows when the root's own
@@ -13,6 +14,7 @@
 /* A forward that stops in the middle for something else is not seen to be spread: two such are not enough to forget. */
 #define SPREAD_SURE 2
 #define SPREAD_MOST 4
+#define LEADS_LEAST 5
 
 enum again { NEVER, ANOTHER, THIS };
 
@@ -90,8 +92,32 @@ bool gathers_anew(struct forward_gathers *g)
 	return true;
 }
 
+void gathers_forward_marked(struct forward_gathers *g, uint64_t ns)
+{
+	g->marked_ns = ns;
+}
+
+/* Later than that it is what the model computes first, and no matter of hooks. */
+void gather_in_marked(struct forward_gathers *g, const struct op *op)
+{
+	if (g->marked_ns && op->call_ns >= g->marked_ns && op->call_ns - g->marked_ns <= NEAR_NS)
+		g->leads_ns[g->n_leads++ % GATHER_LEADS] = op->call_ns - g->marked_ns;
+	g->marked_ns = 0;
+}
+
+uint64_t gathers_lead_ns(const struct forward_gathers *g)
+{
+	size_t n = smaller(g->n_leads, GATHER_LEADS);
+	double leads[GATHER_LEADS];
+
+	for (size_t i = 0; i < n; i++)
+		leads[i] = g->leads_ns[i];
+	return n < LEADS_LEAST ? 0 : (uint64_t)doubles_median(leads, n);
+}
+
 static void forward_over(struct forward_gathers *g)
 {
+	g->marked_ns = 0;
 	g->n = 0;
 	g->is_whole = false;
 }

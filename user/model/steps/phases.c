@@ -221,8 +221,10 @@ static void forward_begin(struct model *m, struct proc_own *p, uint64_t ns)
 
 	work_begin(m, p);
 	f->has_forward = f->has_marks = true;
-	if (!f->forward_ns)
-		f->forward_ns = f->forward_end_ns = ns;
+	if (f->forward_ns)
+		return;
+	f->forward_ns = f->forward_end_ns = ns;
+	gathers_forward_marked(&f->gathers, ns);
 }
 
 static void backward_begin(struct model *m, struct proc_own *p, uint64_t ns)
@@ -473,7 +475,7 @@ static void gathered_forward_begin(struct model *m, struct proc_own *p, uint64_t
 	work_begin(m, p);
 	if (!f->step.begin_ns)
 		return;
-	f->forward_ns = ns;
+	f->forward_ns = larger(ns - smaller(ns, gathers_lead_ns(&f->gathers)), f->idle_ns);
 	f->step.forward_by_gather = true;
 }
 
@@ -488,7 +490,11 @@ void phases_called(struct model *m, struct proc_own *p, const struct op *op)
 		return;
 	if (phase_open(f) == PHASE_BACKWARD && op->kind == OP_ALLGATHER)
 		gather_in_backward(&f->gathers, op);
-	if (f->tid != op->tid || !is_outermost(f))
+	if (f->tid != op->tid)
+		return;
+	if (op->kind == OP_ALLGATHER)
+		gather_in_marked(&f->gathers, op);
+	if (!is_outermost(f))
 		return;
 	if (op->kind != OP_ALLGATHER)
 		return gathers_interrupted(&f->gathers, op);
