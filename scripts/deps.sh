@@ -24,7 +24,7 @@ FUZZ="libclang-rt-$(clang --version 2>/dev/null | sed -n 's/.*clang version \([0
 case ${1:-} in
 test) BUILD="$BUILD $TESTS $FUZZ" ;;
 lint) BUILD="$BUILD $TESTS $LINT" GUESTS= ;;
-packages) BUILD="$BUILD $TESTS $PACKAGES" GUESTS="qemu-system-x86 busybox-static kmod xz-utils $SLURM" ;;
+packages) BUILD="$BUILD $TESTS $PACKAGES" GUESTS="qemu-system-x86 busybox-static kmod xz-utils buildah $SLURM" ;;
 vm) BUILD="$BUILD $TESTS $FUZZ" GUESTS="$GUESTS qemu-system-arm lld" ;;
 *) GUESTS= ;;
 esac
