@@ -4,7 +4,7 @@ slow or stops them is named by the hub. One agent has a clock that is 200 ms wro
 straggler, stays one, and nothing else is; then it hangs. The agents' recordings, merged, are on one clock: every
 collective ends on all ranks within the error that is said. Another job's link loses segments: one root, at that host's
 address, or the path where there are two hosts, and no rank is named. Others call an operation of another size or type,
-or two in another order. Ranks are drawn. With LONG=1: it takes minutes."""
+or two in another order; of two types of one size nothing hangs. Ranks are drawn. With LONG=1: it takes minutes."""
 import json
 import os
 import re
@@ -181,6 +181,7 @@ def main():
         slow_and_hung(hosts, rng, seed)
         lossy(hosts, rng, seed)
     calls(rng.choice((2, 4)), rng, seed, "mismatch", "what=count,", kind="mismatch")
+    calls(4, rng, seed, "mismatch", "what=dtype,", kind="mismatch", cause="past_calls")  # nothing waits for it
     calls(rng.choice((2, 4)), rng, seed, "deadlock", "", kind="hang", **{"class": "deadlock"})
 
 
