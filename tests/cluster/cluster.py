@@ -151,15 +151,22 @@ class Cluster:
                 if s.process.poll() is None:
                     found |= self.leader_by(i)
             return found if len(found) == 1 else None
-        return int(wait("one server has the reports", leaders, 120).pop()[len("server"):])
+        return int(wait(self.servers_words, leaders, 120).pop()[len("server"):])
 
-    def leader_by(self, i):
+    def servers_words(self):
+        words = [f"{s.name}: {self.streams_by(i)}" for i, s in enumerate(self.servers) if s.process.poll() is None]
+        return "no server, or several, have the reports:\n" + "\n".join(words)
+
+    def streams_by(self, i):
         url = f"http://{self.hosts.address(self.ranks)}:{PORT + 4000 + i}/jsz?streams=1"
         code = f"import urllib.request as u; print(u.urlopen({url!r}, timeout=5).read().decode())"
         out, _ = self.start([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                             text=True).communicate(timeout=20)
         accounts = json.loads(out).get("account_details", []) if out.strip() else []
-        return {s["cluster"]["leader"] for a in accounts for s in a.get("stream_detail", [])
+        return [s for a in accounts for s in a.get("stream_detail", [])]
+
+    def leader_by(self, i):
+        return {s["cluster"]["leader"] for s in self.streams_by(i)
                 if s["name"] == "RANKTRACE_REPORTS" and s.get("cluster", {}).get("leader")}
 
     def host_name(self, i):
