@@ -171,13 +171,25 @@ static int open_findings_give(struct output *o, const struct output_stream *s)
 	return err;
 }
 
+/* What is open is found anew by who reads this file alone, also where the session ends before its next tick. */
+static int recording_state_give(struct output *o, const struct output_stream *s)
+{
+	struct record_tick tick = { .hdr = { .size = sizeof(tick),
+					     .tracer = WIRE_COLLECTOR,
+					     .kind = RECORD_TICK,
+					     .ts_ns = s->model->now_ns } };
+	int err = stream_state(&s->kept, s->model, record_give, o);
+
+	return err ? err : record_give(o, &tick.hdr);
+}
+
 static int state_give(struct output *o, const struct output_stream *s)
 {
 	struct giving g = { o, s };
 	int err;
 
 	if (!o->class)
-		return stream_state(&s->kept, s->model, record_give, o);
+		return recording_state_give(o, s);
 	if (is_lines(o) || !o->class->event)
 		return 0;
 	err = stream_state(&s->kept, s->model, events_give, &g);

@@ -227,10 +227,14 @@ static int judge(struct pipeline *p)
 	return err;
 }
 
+/* While nothing is judged no file is begun: one who reads it alone would not know, and judge. */
 static int tick(struct pipeline *p)
 {
-	int err = is_settling(p) ? 0 : judge(p);
+	int err;
 
+	if (is_settling(p))
+		return 0;
+	err = judge(p);
 	for (int k = 0; k < p->n_outputs; k++)
 		output_tend(&p->outputs[k], &p->stream);
 	return err;

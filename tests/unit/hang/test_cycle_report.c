@@ -171,6 +171,30 @@ static void it_stood_before(void **state)
 	assert_int_equal(tick(1), 1);
 }
 
+/* A file that begins while it stands has no tick of before. */
+static void it_stands_where_the_stream_begins(void **state)
+{
+	struct op last = op;
+
+	(void)state;
+	last.enqueue_ns = 18 * SEC;
+	for (int r = 0; r < RANKS; r++)
+		ranks[r].in = (struct awaited){ .comm = &comms[0], .op = r == 2 ? &last : &op, .space = SEQ_COLL };
+	m.resumed_ns = m.now_ns;
+	assert_int_equal(tick(0), 1);
+	known.n = 0;
+	last.enqueue_ns++;
+	assert_int_equal(tick(0), 0);
+	assert_int_equal(tick(1), 1);
+	known.n = 0;
+	assert_int_equal(tick(0), 0); /* seen at a later tick: from then on */
+	known.n = 0;
+	ranks[3].in.op = NULL; /* nothing says since when */
+	m.resumed_ns = m.now_ns;
+	assert_int_equal(tick(0), 0);
+	assert_int_equal(tick(2 * SEC), 1);
+}
+
 static void in_words(void **state)
 {
 	(void)state;
@@ -347,6 +371,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(it_is_known_by_its_operations, fresh, done),
 		cmocka_unit_test_setup_teardown(as_many_as_are_kept, fresh, done),
 		cmocka_unit_test_setup_teardown(it_stood_before, fresh, done),
+		cmocka_unit_test_setup_teardown(it_stands_where_the_stream_begins, fresh, done),
 		cmocka_unit_test_setup_teardown(in_words, fresh, done),
 		cmocka_unit_test_setup_teardown(who_comes_first, fresh, done),
 		cmocka_unit_test_setup_teardown(a_mismatch_explains_it, fresh, done),

@@ -21,6 +21,7 @@
 #include "recording/recording.h"
 #include "schemas/collector.h"
 #include "schemas/snapshot.h"
+#include "tracers/sched/sched.h"
 
 #define SEC 1000000000ull
 
@@ -46,6 +47,15 @@ static void give(struct pipeline *p, struct wire_hdr *h, size_t size, int kind)
 	assert_int_equal(pipeline_feed(p, h), 0);
 }
 
+static void tick_pass(struct pipeline *p)
+{
+	struct record_tick tick = {};
+
+	give(p, &tick.hdr, sizeof(tick), RECORD_TICK);
+	now += SEC / 4;
+	pipeline_flush(p);
+}
+
 /* Texts that do not compress: 4 KB a second, beside the ticks. */
 static void seconds_pass(struct pipeline *p, int n)
 {
@@ -53,7 +63,6 @@ static void seconds_pass(struct pipeline *p, int n)
 		struct record_task_at f;
 		char bytes[1024];
 	} place;
-	struct record_tick tick;
 
 	for (int i = 0; i < 4 * n; i++) {
 		memset(&place, 0, sizeof(place));
@@ -63,10 +72,7 @@ static void seconds_pass(struct pipeline *p, int n)
 		place.f.file_len = 900;
 		place.f.hdr.tgid = place.f.hdr.tid = 77;
 		give(p, &place.f.hdr, sizeof(place), RECORD_TASK_AT);
-		memset(&tick, 0, sizeof(tick));
-		give(p, &tick.hdr, sizeof(tick), RECORD_TICK);
-		now += SEC / 4;
-		pipeline_flush(p);
+		tick_pass(p);
 	}
 }
 
@@ -75,7 +81,7 @@ static struct pipeline *session(const char *path, const struct output_rules *rul
 	union {
 		struct record_start f;
 		char bytes[72];
-	} start = { .f = { .realtime_offset_ns = 5 * SEC, .version = 1, .host_len = 5 } };
+	} start = { .f = { .realtime_offset_ns = 5 * SEC, .hang_floor_ns = 3 * SEC, .version = 1, .host_len = 5 } };
 	struct record_lib lib = { .lib_id = 3 };
 	struct pipeline *p = pipeline_new();
 
@@ -164,8 +170,8 @@ static void test_each_file_can_be_read_alone(void **state)
 	assert_true(older.snapshots > 0);
 	assert_int_equal(older.libs, 1); /* emitted once, at the session's begin */
 	assert_int_equal(older.stops, 1);
-	assert_int_equal(newer.first_tick_ns, older.last_tick_ns + SEC / 4); /* nothing is missing, nothing twice */
-	assert_int_equal(newest_begin, newer.last_tick_ns + SEC / 4);
+	assert_int_equal(newer.first_tick_ns, older.last_tick_ns); /* nothing is missing, and only that tick twice */
+	assert_int_equal(newest_begin, newer.last_tick_ns);
 	if (*state) {
 		assert_in_range(newer.last_tick_ns - newer.first_tick_ns, 29 * SEC, 30 * SEC);
 		return;
@@ -210,8 +216,108 @@ static void test_a_file_that_was_moved_is_begun_anew(void **state)
 	pipeline_free(p);
 	assert_false(exists(at("moved.rtr.1")));
 	assert_int_equal(read_all(at("moved.rtr")).libs, 1);
-	assert_int_equal(read_all(at("moved.rtr")).first_tick_ns,
-			 read_all(at("moved-away.rtr")).last_tick_ns + SEC / 4);
+	assert_int_equal(read_all(at("moved.rtr")).first_tick_ns, read_all(at("moved-away.rtr")).last_tick_ns);
+}
+
+/* Rank 0, process 77. */
+static void rank_begins(struct pipeline *p)
+{
+	union {
+		struct record_proc f;
+		char bytes[sizeof(struct record_proc) + 16];
+	} u = { .f = { .hdr.tid = 77,
+		       .hdr.tgid = 77,
+		       .start_ns = now - SEC,
+		       .parent_tgid = 1,
+		       .world_size = 1,
+		       .rank_source = RANK_ENV,
+		       .job_len = 4,
+		       .name_len = 7,
+		       .container_len = 1 } };
+
+	memcpy(u.f.text, "job\0python", 11);
+	give(p, &u.f.hdr, sizeof(u), RECORD_PROC);
+}
+
+static void rank_is_blocked(struct pipeline *p)
+{
+	union {
+		struct sched_blocked f;
+		char bytes[sizeof(struct sched_blocked) + 8];
+	} u = { .f = { .hdr = { .size = sizeof(u), .tracer = WIRE_SCHED, .kind = SCHED_BLOCKED, .tid = 77, .tgid = 77 },
+		       .begin_ns = now - 6 * SEC,
+		       .len = { 1, 1, 1, 1, 1 } } };
+
+	u.f.hdr.ts_ns = now;
+	assert_int_equal(pipeline_feed(p, &u.f.hdr), 0);
+}
+
+static int n_open(const struct pipeline *p)
+{
+	const struct incident *i = NULL;
+	int n = 0;
+
+	while ((i = incidents_next_open(pipeline_incidents(p), i)))
+		n++;
+	return n;
+}
+
+/* As if the session ended now, or its node died. */
+static int n_open_in_replay(const char *path)
+{
+	struct pipeline *p = pipeline_new();
+	struct recording_reader *r;
+	const struct wire_hdr *rec;
+	int n;
+
+	assert_non_null(p);
+	assert_int_equal(recording_open(path, &r), 0);
+	while (recording_next(r, &rec) == 1)
+		assert_int_equal(pipeline_feed(p, rec), 0);
+	n = n_open(p);
+	recording_reader_free(r);
+	pipeline_free(p);
+	return n;
+}
+
+static void test_the_newest_file_says_what_is_open(void **state)
+{
+	const struct output_rules rules = { .lasting = true, .rotate_ns = SEC };
+	struct pipeline *p = session(at("open.rtr"), &rules);
+
+	(void)state;
+	rank_begins(p);
+	seconds_pass(p, 3);
+	assert_int_equal(n_open(p), 0);
+	rank_is_blocked(p);
+	for (int ticks = 0; ticks < 12; ticks++) {
+		tick_pass(p);
+		assert_int_equal(n_open(p), 1);
+		assert_int_equal(n_open_in_replay(at("open.rtr")), 1);
+	}
+	pipeline_free(p);
+	assert_true(exists(at("open.rtr.3")));
+}
+
+/* The host did not run: until its ranks have had time to go on nothing is judged, nor in a new file alone. */
+static void test_what_is_not_judged_is_in_no_file(void **state)
+{
+	const struct output_rules rules = { .lasting = true, .rotate_ns = SEC };
+	struct pipeline *p = session(at("still.rtr"), &rules);
+	int settles = 0;
+
+	(void)state;
+	rank_begins(p);
+	seconds_pass(p, 3);
+	now += 10 * SEC;
+	rank_is_blocked(p);
+	for (int ticks = 0; ticks < 60; ticks++) {
+		tick_pass(p);
+		settles += !n_open(p);
+		assert_int_equal(n_open_in_replay(at("still.rtr")), n_open(p));
+	}
+	assert_in_range(settles, 30, 34); /* 8 s */
+	pipeline_free(p);
 }
 
 static rlim_t file_limit(rlim_t bytes)
@@ -304,6 +410,8 @@ int main(void)
 		cmocka_unit_test_prestate(test_each_file_can_be_read_alone, &by_time),
 		cmocka_unit_test(test_an_older_file_is_one_of_those_kept),
 		cmocka_unit_test(test_a_file_that_was_moved_is_begun_anew),
+		cmocka_unit_test(test_the_newest_file_says_what_is_open),
+		cmocka_unit_test(test_what_is_not_judged_is_in_no_file),
 		cmocka_unit_test(test_a_full_disk_is_said_once_and_it_comes_back),
 		cmocka_unit_test(test_a_replay_ends_its_output),
 	};

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "detect/hang/comm_init.h"
 #include "detect/hang/p2p.h"
 #include "detect/rank/call_site.h"
@@ -36,7 +37,25 @@ static void end(struct deadlocks *d)
 	d->n = n;
 }
 
-static const struct known_cycle *match(struct deadlocks *d, const struct wait_cycle *c, uint64_t now_ns)
+/* The first tick that sees it. A stream that begins with a snapshot and a tick has no ticks before: it stands since the
+ * last of its ranks called the operation that it is held in. */
+static uint64_t seen_since_ns(const struct model *m, const struct wait_cycle *c)
+{
+	uint64_t last = 0;
+
+	if (m->now_ns != m->resumed_ns)
+		return m->now_ns;
+	for (int i = 0; i < c->n_ranks; i++) {
+		const struct op *op = c->ranks[i].in.op;
+
+		if (!op)
+			return m->now_ns;
+		last = larger(last, op->enqueue_ns);
+	}
+	return last ? last : m->now_ns;
+}
+
+static const struct known_cycle *match(struct deadlocks *d, const struct wait_cycle *c, const struct model *m)
 {
 	for (int i = 0; i < d->n; i++)
 		for (int k = 0; k < c->n_fingerprints; k++)
@@ -46,7 +65,7 @@ static const struct known_cycle *match(struct deadlocks *d, const struct wait_cy
 			}
 	if (d->n == CYCLES_MAX || !c->n_fingerprints)
 		return NULL;
-	d->all[d->n] = (struct known_cycle){ c->fingerprints[0], now_ns, true };
+	d->all[d->n] = (struct known_cycle){ c->fingerprints[0], seen_since_ns(m, c), true };
 	return &d->all[d->n++];
 }
 
@@ -332,7 +351,7 @@ int deadlocks_report(struct deadlocks *d, const struct model *m, const struct wa
 	begin(d);
 	for (int i = 0; i < roots->n_cycles && !err; i++) {
 		const struct wait_cycle *c = &roots->cycles[i];
-		const struct known_cycle *k = match(d, c, m->now_ns);
+		const struct known_cycle *k = match(d, c, m);
 
 		if (!k ||
 		    m->now_ns < (c->stood_ns && c->stood_ns < k->since_ns ? c->stood_ns : k->since_ns) + limit_ns(m, c))

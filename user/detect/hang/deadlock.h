@@ -10,7 +10,7 @@
 #include "detect/hang/wait_roots.h"
 
 struct known_cycle {
-	uint64_t fingerprint, since_ns; /* the finding's lasting name; the first tick that saw the cycle */
+	uint64_t fingerprint, since_ns; /* the finding's lasting name; when the cycle was first seen */
 	bool seen;                      /* in this tick */
 };
 
