@@ -196,8 +196,8 @@ struct member {
 	int n_p2p;                        /* entries of p2p, by rank of the peer */
 	uint64_t entered_seq[SEQ_SPACES]; /* next_seq less the operations of a group that is still open */
 	uint64_t last_call_ns;
-	struct op *first_open;     /* oldest whose end is not known, NULL none */
-	struct op *ops, *ops_tail; /* oldest to newest, through next */
+	struct op *first_open;             /* oldest whose end is not known, NULL none */
+	struct op *ops, *ops_tail, *asked; /* oldest to newest, through next; asked: member_op()'s last of SEQ_COLL */
 	size_t n_ops;
 	struct samples samples;
 	struct proxies proxies;

@@ -37,12 +37,41 @@ static bool op_numbered(const struct op *op)
 	return op->count || op_kind_p2p(op->kind);
 }
 
-const struct op *member_op(const struct member *mb, int space, uint64_t seq)
+static const struct op *op_down(const struct op *op, int space, uint64_t seq)
 {
-	for (const struct op *op = mb->ops_tail; op; op = op->prev)
+	for (; op; op = op->prev)
 		if (op->seq <= seq && op_space(op) == space && op_numbered(op)) /* first what most are not */
 			return op->seq == seq ? op : NULL;
 	return NULL;
+}
+
+/* `op` is of SEQ_COLL and not behind seq. */
+static const struct op *op_up(const struct op *op, uint64_t seq)
+{
+	const struct op *last = op;
+
+	for (; op; op = op->next) {
+		if (op_space(op) != SEQ_COLL || !op_numbered(op))
+			continue;
+		if (op->seq > seq)
+			break;
+		last = op;
+	}
+	return last->seq == seq ? last : NULL;
+}
+
+/* Detectors ask for one after the other: most are next to what was asked for last. */
+const struct op *member_op(const struct member *mb, int space, uint64_t seq)
+{
+	const struct op *from = space == SEQ_COLL ? mb->asked : NULL, *op;
+
+	if (from && from->seq <= seq && seq < mb->next_seq[space] && seq - from->seq < mb->next_seq[space] - seq)
+		op = op_up(from, seq);
+	else
+		op = op_down(from && from->seq > seq ? from : mb->ops_tail, space, seq);
+	if (op && space == SEQ_COLL)
+		((struct member *)mb)->asked = (struct op *)op;
+	return op;
 }
 
 const struct op *member_p2p_op(const struct member *mb, enum op_kind kind, int peer, uint64_t seq)
@@ -104,6 +133,8 @@ static void op_unlink(struct op *op)
 	if (op->prev_in_proc)
 		op->prev_in_proc->next_in_proc = op->next_in_proc;
 	mb->n_ops--;
+	if (mb->asked == op)
+		mb->asked = NULL;
 }
 
 static void first_open_advance(struct member *mb)

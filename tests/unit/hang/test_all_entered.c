@@ -235,6 +235,7 @@ static void the_oldest_is_told(void **state)
 	only = &other;
 	second.by_rank = &only;
 	other = members[0];
+	other.asked = NULL;
 	other.comm = &second;
 	again = ops[0];
 	again.member = &other;
