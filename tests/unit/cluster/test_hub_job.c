@@ -341,6 +341,37 @@ static void a_bus_that_is_away_loses_nothing(void **state)
 	assert_no_more(1);
 }
 
+/* Rank 1 is stopped, and rank 3, which waits for it elsewhere, is late with it. Rank 1 goes on, as its host reports
+ * before the other does: what is known of rank 3 is from before that. */
+static void who_was_seen_before_others_went_on_is_no_root(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++)
+		rank_calls[r].other = 10;
+	seconds(30, RANKS);
+	for (int r = 0; r < RANKS; r++) {
+		entered[r] += r % 2 == 0;
+		rank_calls[r].other += r != 1;
+		since[r] = now;
+	}
+	thread_state[1] = 5;
+	seconds(10, 0);
+	assert_int_equal(memory_bus_count("\"phase\":\"open\""), 1);
+	thread_state[1] = 3;
+	reports[1] = false;
+	rank_calls[0].other = rank_calls[1].other = 12;
+	seconds(2, 2);
+	assert_int_equal(memory_bus_count("missing_enter"), 0);
+	reports[1] = true;
+	for (int r = 0; r < RANKS; r++) {
+		entered[r] = entered[0];
+		rank_calls[r].other = 12;
+	}
+	seconds(10, RANKS);
+	assert_int_equal(memory_bus_count("\"phase\":\"open\""), 1);
+	assert_int_equal(memory_bus_count("\"phase\":\"close\""), 1);
+}
+
 static uint8_t state_of(int rank)
 {
 	const struct proc *p = pipeline_model(hubs[0].job->pipeline)->procs;
@@ -385,6 +416,7 @@ int main(void)
 		CASE(what_ended_between_two_hubs_is_closed),
 		CASE(a_bus_that_is_away_loses_nothing),
 		CASE(a_thread_that_goes_on_is_not_stopped_for_ever),
+		CASE(who_was_seen_before_others_went_on_is_no_root),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include "detect/hang/p2p.h"
 #include "detect/hang/stalled_op.h"
 #include "detect/rank/call_site.h"
+#include "detect/rank/counters.h"
 #include "detect/rank/teardown.h"
 #include "detect/transfer/link_cause.h"
 
@@ -54,6 +55,21 @@ static bool passed(const struct proc *p, const struct pending *pend)
 	return pend->space == SPACE_P2P && !p->dead && p2p_passed(p, pend->member, pend->kind, pend->peer);
 }
 
+/* Of ranks whose hosts report: a peer on another one was seen to enter it no earlier than this rank was last seen, so
+ * what is known of it is from before that. Of samples alone. */
+static bool is_old(const struct model *m, const struct pending *pend)
+{
+	const struct member *mb = pend->member;
+
+	if (!m->reported || !mb || pend->space != SEQ_COLL || !member_by_counters(mb))
+		return false;
+	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+		if (o->proc->node != mb->proc->node && !o->proc->dead && member_comparable(o, SEQ_COLL) &&
+		    o->entered_seq[SEQ_COLL] > pend->seq && o->samples.since_ns >= mb->samples.seen_ns)
+			return true;
+	return false;
+}
+
 static bool too_early(const struct suspects *all, const struct model *m, const struct suspect *s, const struct proc *p)
 {
 	uint64_t limit = s->pending.limit_ns;
@@ -62,6 +78,8 @@ static bool too_early(const struct suspects *all, const struct model *m, const s
 		return false;
 	if (p->dead)
 		return death_is_teardown(m, p);
+	if (is_old(m, &s->pending))
+		return true;
 	/* others delayed it until now: it has had no time to come */
 	return m->now_ns < rank_free_since_ns(p) + limit &&
 	       m->now_ns - s->pending.since_ns <= suspects_busy_limit_ns(all, m);
