@@ -13,7 +13,7 @@ import shared
 def blocked(rng, shape):
     rank = rng.randrange(shared.RANKS)
     with shared.begun(rng, shape, "--fault", f"dstate:rank={rank},step=150,sec=12") as a:
-        s = outside.Session(a, "record")
+        s = outside.Session(a, "record", "--budget=no")
         truth = a.wait_fault("dstate")
         late = shared.ranks_of(shape, rank)
         f = s.wait(15, kind="d_state", phase="open")
@@ -29,7 +29,7 @@ def blocked(rng, shape):
 def stopped(rng, shape):
     rank = rng.randrange(shared.RANKS)
     with shared.begun(rng, shape, "--fault", f"stop:rank={rank},step=150,sec=30") as a:
-        s = outside.Session(a, "record")
+        s = outside.Session(a, "record", "--budget=no")
         truth = a.wait_fault("stop")
         f = s.wait_for(lambda f: f["kind"] == "stopped" or (f["kind"], f["class"]) == ("hang", "stopped"), 15)
         job.check(f and set(f["pids"]) == {truth["pid"]}, f"not named: {s.findings}")

@@ -20,7 +20,7 @@ def ordered(rng, shape, host):
     rank = rng.randrange(shared.RANKS)
     fault = f"deadlock:rank={rank},step=200,host={host}"
     with shared.begun(rng, shape, "--layout", "dp=4", "--fault", fault) as a:
-        s = outside.Session(a, "record")
+        s = outside.Session(a, "record", "--budget=no")
         truth = a.wait_fault("deadlock")
         f = s.wait(20, kind="hang", **{"class": "deadlock"})
         job.check(f and sorted(f["ranks"]) == sorted(truth["ranks"]), f"not named: {s.findings}\n{truth}")

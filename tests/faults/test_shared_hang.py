@@ -13,7 +13,7 @@ import shared
 def hung(rng, shape, command):
     rank, step = rng.randrange(shared.RANKS), rng.randrange(260, 280)
     with shared.begun(rng, shape, "--fault", f"hang:rank={rank},step={step},sec=60") as a:
-        s = outside.Session(a, command, *(["--no-raise"] if command == "watch" else []))
+        s = outside.Session(a, command, "--budget=no", *(["--no-raise"] if command == "watch" else []))
         truth = a.wait_fault("hang")
         f = s.wait(30, kind="hang", phase="open")
         job.check(f, f"no hang found; findings: {s.findings}\n{s.stderr()}")

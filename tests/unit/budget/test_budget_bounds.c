@@ -316,15 +316,16 @@ static void admitted_before_any_call(void **state)
 	budget_rules_free(g);
 }
 
-/* On trial for a second: it goes as soon as the process paid more than a second's budget in it. */
+/* On trial for a second: it goes as soon as the process paid more than a second's budget in it, or more than that of
+ * the time that it took until the sample behind. */
 static void trial(void **state)
 {
 	static const struct {
 		uint64_t every_ms;
 		double budgets;
 		int sample; /* in which it goes; 0 it stays */
-	} cases[] = { { 250, 0.99, 0 }, { 250, 1.02, 4 }, { 250, 1.3, 4 },  { 250, 1.35, 3 },
-		      { 250, 3.9, 2 },  { 250, 4.1, 1 },  { 240, 0.86, 5 }, { 245, 0.86, 0 } };
+	} cases[] = { { 250, 0.99, 0 }, { 250, 1.02, 4 }, { 250, 1.3, 4 },  { 250, 1.35, 3 }, { 250, 3.9, 2 },
+		      { 250, 4.1, 1 },  { 240, 0.99, 0 }, { 240, 1.02, 5 }, { 245, 1.02, 0 } };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -344,6 +345,34 @@ static void trial(void **state)
 		assert_true(!sample || (got[0].what == BUDGET_SHED && got[0].group == PROBES_CALLS));
 		budget_rules_free(g);
 	}
+}
+
+/* Two are on trial at once. What was paid for the one that goes is not held against the other. */
+static void a_trial_beside_one_that_fails(void **state)
+{
+	int n;
+
+	(void)state;
+	begin(&one_percent, 1);
+	at[0].missing = 1u << PROBES_NEEDED | 1u << PROBES_EVENTS;
+	sample_at(QUARTER);
+	assert_int_equal(sample_at(QUARTER), 1);
+	assert_int_equal(got[0].group, PROBES_NEEDED);
+	load_add(0, PROBES_NEEDED, 0.4, QUARTER);
+	assert_int_equal(sample_at(QUARTER), 1);
+	assert_int_equal(got[0].group, PROBES_EVENTS);
+	do {
+		load_add(0, PROBES_NEEDED, 0.9, QUARTER);
+		load_add(0, PROBES_EVENTS, 1.8, QUARTER);
+		n = sample_at(QUARTER);
+	} while (!n);
+	assert_int_equal(n, 1);
+	assert_true(got[0].what == BUDGET_SHED && got[0].group == PROBES_EVENTS);
+	for (int k = 0; k < 12; k++) {
+		load_add(0, PROBES_NEEDED, 0.9, QUARTER);
+		assert_int_equal(sample_at(QUARTER), 0);
+	}
+	budget_rules_free(g);
 }
 
 /* Back after a minute below half of the budget, the next time after four. */
@@ -480,6 +509,7 @@ int main(void)
 		cmocka_unit_test(admission),
 		cmocka_unit_test(admitted_before_any_call),
 		cmocka_unit_test(trial),
+		cmocka_unit_test(a_trial_beside_one_that_fails),
 		cmocka_unit_test(calm_for_how_long),
 		cmocka_unit_test(node_trials_end_first),
 		cmocka_unit_test(node_takes_from_the_highest),

@@ -365,6 +365,15 @@ static void order_share(struct budget_rules *g, const struct payer *from)
 	g->shed_shared = g->cfg.shared ? from->shed : 0;
 }
 
+/* What was paid together with a group that goes says nothing of those that stay: their trial begins anew. */
+static void trials_restart(struct budget_rules *g, struct payer *p)
+{
+	for (int i = 0; i < PROBE_GROUPS; i++) {
+		p->trial_ns[i] = p->trial_ns[i] ? g->now_ns : 0;
+		p->trial_paid[i] = 0;
+	}
+}
+
 /* Takes one group, or (`group` is PROBES_NEEDED) all of them. */
 static bool shed(struct budget_rules *g, struct payer *p, enum probe_group group, bool of_node,
 		 struct budget_order *ret)
@@ -378,6 +387,7 @@ static bool shed(struct budget_rules *g, struct payer *p, enum probe_group group
 	for (int i = 0; i < PROBE_GROUPS; i++)
 		if (i == (int)group || group == PROBES_NEEDED)
 			group_out(p, i);
+	trials_restart(g, p);
 	load_restart(&p->load);
 	ret->shed = p->shed;
 	order_share(g, p);
@@ -390,14 +400,22 @@ static bool is_above(double ns_per_s, uint32_t ppm)
 	return budgets(ns_per_s, ppm) > 1;
 }
 
-/* Groups on trial: those, or (`failed`) of them those with which the process paid more than a second's budget. */
+/* A second's budget, or that of the longer time that the trial takes until a sample. */
+static bool trial_failed(const struct budget_rules *g, const struct payer *p, int group)
+{
+	double seconds = fmax(1, (g->now_ns - p->trial_ns[group]) * 1e-9);
+
+	return is_above(p->trial_paid[group] / seconds, g->cfg.budget_ppm);
+}
+
+/* Groups on trial: those, or (`failed`) of them those with which the process paid more than its budget. */
 static uint32_t on_trial(const struct budget_rules *g, const struct payer *p, bool failed)
 {
 	uint32_t groups = 0;
 
 	for (int i = 0; i < PROBE_GROUPS; i++)
 		if (p->trial_ns[i] && g->now_ns - p->trial_ns[i] <= TRIAL_NS + ADMIT_NS &&
-		    (!failed || is_above(p->trial_paid[i], g->cfg.budget_ppm)))
+		    (!failed || trial_failed(g, p, i)))
 			groups |= 1u << i;
 	return groups;
 }
