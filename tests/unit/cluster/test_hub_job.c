@@ -253,6 +253,23 @@ static void a_process_that_is_listed_no_more_is_dead(void **state)
 	assert_int_equal(memory_bus_count("missing_enter"), 0);
 }
 
+/* A new run of an agent looks for the processes that the last one had: on a busy host that takes a while. */
+static void what_a_new_agent_has_not_found_is_not_dead(void **state)
+{
+	(void)state;
+	seconds(30, RANKS);
+	agent[1]++;
+	is_there[2] = is_there[3] = false;
+	seconds(20, RANKS);
+	assert_int_equal(memory_bus_count("process_dead"), 0);
+	is_there[2] = true;
+	seconds(5, RANKS);
+	rank_3_sleeps();
+	seconds(20, 0);
+	assert_true(memory_bus_count("process_dead") > 0);
+	assert_int_equal(memory_bus_count("missing_enter"), 0);
+}
+
 static void a_hub_that_takes_over_goes_on_with_it(void **state)
 {
 	(void)state;
@@ -410,6 +427,7 @@ int main(void)
 		CASE(what_ended_unseen_is_closed),
 		CASE(what_is_not_seen_any_more_is_closed),
 		CASE(a_process_that_is_listed_no_more_is_dead),
+		CASE(what_a_new_agent_has_not_found_is_not_dead),
 		CASE(a_hub_that_takes_over_goes_on_with_it),
 		CASE(what_opens_between_two_hubs_is_written),
 		CASE(a_hub_that_was_stopped_writes_no_more),
