@@ -15,8 +15,10 @@
 #include "tracers/process/life.h"
 #include "tracers/process/proc_wire.h"
 
-#define ABSENT_REPORTS 3          /* of its host */
-#define FOUND_REPORTS 30          /* by then a new run of the agent has found its processes, also on a busy host */
+/* Of its host. Who ends is listed as dead; an agent that was started anew on a busy host takes a while to find who
+ * lives.
+ */
+#define ABSENT_REPORTS 30
 #define TOGETHER_NS 1000000000ull /* reads of one process' communicators that are one round */
 
 struct fed_proc { /* by host and pid */
@@ -24,7 +26,7 @@ struct fed_proc { /* by host and pid */
 	uint64_t start_raw_ns, start_ns;
 	uint64_t identity;     /* hash; 0: not fed */
 	uint64_t round_raw_ns; /* the newest read of its communicators that was fed */
-	uint64_t nth, agent;   /* report of the host that listed it, and its agent's run */
+	uint64_t nth;          /* report of the host that listed it */
 	struct fed_halted halted;
 	bool dead, calls; /* calls: of its newest report */
 };
@@ -32,8 +34,7 @@ struct fed_proc { /* by host and pid */
 struct fed_node {
 	struct keyed keyed; /* by number */
 	const struct host *host;
-	uint64_t nth;          /* reports so far */
-	uint64_t agent, begun; /* the agent's run; reports before its first */
+	uint64_t nth; /* reports so far */
 	bool known, silent, left_out;
 };
 
@@ -267,11 +268,6 @@ static int gpus_feed(struct fed *f, const struct feed_to *to, const Cluster__Nod
 	return err;
 }
 
-static bool is_listed(const struct fed_node *n, const struct fed_proc *fed)
-{
-	return fed->nth + ABSENT_REPORTS > n->nth || (fed->agent != n->agent && n->begun + FOUND_REPORTS > n->nth);
-}
-
 /* Its agent lists it no more, though it has room: it is gone, and how is not known. */
 static int absent_feed(const struct fed *f, struct pipeline *p, struct fed_proc *fed)
 {
@@ -279,7 +275,7 @@ static int absent_feed(const struct fed *f, struct pipeline *p, struct fed_proc 
 	struct feed_to to = { .pipeline = p, .host = n->host };
 	int err;
 
-	if (fed->dead || n->left_out || is_listed(n, fed))
+	if (fed->dead || n->left_out || fed->nth + ABSENT_REPORTS > n->nth)
 		return 0;
 	fed->dead = true;
 	err = node_feed(&to);
@@ -319,8 +315,6 @@ int report_feed(struct fed *f, struct pipeline *p, const struct host *h, const C
 
 	if (!err) {
 		n->host = h;
-		n->begun = n->agent == h->agent ? n->begun : n->nth;
-		n->agent = h->agent;
 		err = node_feed(&to);
 	}
 	for (size_t i = 0; i < r->n_processes && !err; i++) {
@@ -332,7 +326,6 @@ int report_feed(struct fed *f, struct pipeline *p, const struct host *h, const C
 		if (!fed)
 			return -ENOMEM;
 		fed->nth = n->nth + 1;
-		fed->agent = n->agent;
 		err = process_feed(f, &to, one, fed, r);
 	}
 	err = err ? err : gpus_feed(f, &to, r, job);
