@@ -15,9 +15,7 @@
 #include "tracers/process/life.h"
 #include "tracers/process/proc_wire.h"
 
-/* Of its host. Who ends is listed as dead; an agent that was started anew on a busy host takes a while to find who
- * lives.
- */
+/* Of its host. Who ends is listed as dead; a new run of an agent takes a while to find who lives on a busy host. */
 #define ABSENT_REPORTS 30
 #define TOGETHER_NS 1000000000ull /* reads of one process' communicators that are one round */
 

@@ -375,6 +375,38 @@ static void a_trial_beside_one_that_fails(void **state)
 	budget_rules_free(g);
 }
 
+/* One that passed its trial long ago is not on trial again: what is a little above the budget for a second stays. */
+static void a_trial_that_is_over(void **state)
+{
+	int n;
+
+	(void)state;
+	begin(&one_percent, 1);
+	at[0].missing = 1u << PROBES_NEEDED;
+	sample_at(QUARTER);
+	assert_int_equal(sample_at(QUARTER), 1);
+	at[0].missing = 0;
+	for (int k = 0; k < 12; k++) {
+		load_add(0, PROBES_NEEDED, 0.9, QUARTER);
+		assert_int_equal(sample_at(QUARTER), 0);
+	}
+	at[0].missing = 1u << PROBES_CALLS;
+	assert_int_equal(sample_at(QUARTER), 1);
+	assert_int_equal(got[0].group, PROBES_CALLS);
+	do {
+		load_add(0, PROBES_NEEDED, 0.9, QUARTER);
+		load_add(0, PROBES_CALLS, 3.9, QUARTER);
+		n = sample_at(QUARTER);
+	} while (!n);
+	assert_true(n == 1 && got[0].what == BUDGET_SHED && got[0].group == PROBES_CALLS);
+	at[0].missing = 0;
+	for (int k = 0; k < 6; k++) {
+		load_add(0, PROBES_NEEDED, 1.1, QUARTER);
+		assert_int_equal(sample_at(QUARTER), 0);
+	}
+	budget_rules_free(g);
+}
+
 /* Back after a minute below half of the budget, the next time after four. */
 static void calm_for_how_long(void **state)
 {
@@ -510,6 +542,7 @@ int main(void)
 		cmocka_unit_test(admitted_before_any_call),
 		cmocka_unit_test(trial),
 		cmocka_unit_test(a_trial_beside_one_that_fails),
+		cmocka_unit_test(a_trial_that_is_over),
 		cmocka_unit_test(calm_for_how_long),
 		cmocka_unit_test(node_trials_end_first),
 		cmocka_unit_test(node_takes_from_the_highest),

@@ -365,11 +365,18 @@ static void order_share(struct budget_rules *g, const struct payer *from)
 	g->shed_shared = g->cfg.shared ? from->shed : 0;
 }
 
-/* What was paid together with a group that goes says nothing of those that stay: their trial begins anew. */
+static bool is_on_trial(const struct budget_rules *g, const struct payer *p, int group)
+{
+	return p->trial_ns[group] && g->now_ns - p->trial_ns[group] <= TRIAL_NS + ADMIT_NS;
+}
+
+/* What was paid together with a group that goes says nothing of the others on trial: theirs begins anew. */
 static void trials_restart(struct budget_rules *g, struct payer *p)
 {
 	for (int i = 0; i < PROBE_GROUPS; i++) {
-		p->trial_ns[i] = p->trial_ns[i] ? g->now_ns : 0;
+		if (!is_on_trial(g, p, i))
+			continue;
+		p->trial_ns[i] = g->now_ns;
 		p->trial_paid[i] = 0;
 	}
 }
@@ -414,8 +421,7 @@ static uint32_t on_trial(const struct budget_rules *g, const struct payer *p, bo
 	uint32_t groups = 0;
 
 	for (int i = 0; i < PROBE_GROUPS; i++)
-		if (p->trial_ns[i] && g->now_ns - p->trial_ns[i] <= TRIAL_NS + ADMIT_NS &&
-		    (!failed || trial_failed(g, p, i)))
+		if (is_on_trial(g, p, i) && (!failed || trial_failed(g, p, i)))
 			groups |= 1u << i;
 	return groups;
 }
