@@ -52,6 +52,7 @@ struct tracer {
 	/* Of a row of tier trace: which group it belongs to. NULL: all are needed. */
 	enum probe_group (*group)(size_t row);
 	const char *const *markers; /* NULL-terminated: a file that defines all of these is probed; "a|b": either */
+	bool vital;                 /* nothing is known of an operation without it: its files are read first of all */
 	const char *files;          /* "a|b": how their names usually begin; such files are read first. NULL: any */
 	const void *(*object)(size_t *ret_size); /* the BPF object, from the skeleton */
 	/* After load, before anything attaches. 0 or -errno. NULL nothing to do. */

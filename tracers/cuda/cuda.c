@@ -246,6 +246,7 @@ static const struct tracer cuda_tracer = {
 	.rows_alike = cuda_rows_alike,
 	.group = cuda_group,
 	.markers = cuda_markers,
+	.vital = true,
 	.files = "libcuda.",
 	.object = cuda_object,
 	.tick = cuda_tick,

@@ -231,6 +231,7 @@ static const struct tracer nccl_tracer = {
 	.probes = nccl_probes,
 	.n_probes = sizeof(nccl_probes) / sizeof(nccl_probes[0]),
 	.markers = nccl_markers,
+	.vital = true,
 	.files = "libnccl",
 	.object = nccl_object,
 	.start = nccl_start,

@@ -55,6 +55,7 @@ const struct target_filter *session_target_filters(size_t *ret_n)
 						     .n_markers = markers_count(t),
 						     .symbols = symbols[n],
 						     .files = t->files,
+						     .vital = t->vital,
 						     .of_many = t->of_many };
 		if (!symbols[n])
 			break;

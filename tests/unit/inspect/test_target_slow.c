@@ -130,6 +130,37 @@ static void each_has_its_turn(void **state)
 	}
 }
 
+static uint64_t *burnt_ns; /* shared with the parsers */
+
+static int job_endless(struct reader_job *job)
+{
+	for (uint64_t begin = cpu_ns();;)
+		*burnt_ns = cpu_ns() - begin;
+	return job->out_len;
+}
+
+static int endless(struct reader *r, int fd)
+{
+	return parser_run(r, 0, job_endless, NULL, 0, &fd, 1, 1000, NULL, 0, NULL);
+}
+
+static void slow_files_of_others_are_in_nobodys_way(void **state)
+{
+	int others = a_file(), first = a_file();
+	unsigned late;
+
+	reader_queue_use(*state, READER_OTHERS);
+	assert_int_equal(endless(*state, others), -EAGAIN);
+	reader_queue_use(*state, READER_FIRST);
+	assert_false(reader_queue_is_stuck(*state, READER_FIRST));
+	assert_int_equal(burn_until(*state, first, SLOW_MS, &late), 0);
+	assert_in_range(late, 2, TRIES_MAX);
+	assert_true(*burnt_ns < slow_cpu_ns / 2); /* nobody waited for its end */
+	assert_false(reader_queue_is_done(*state, READER_OTHERS));
+	close(others);
+	close(first);
+}
+
 static void what_costs_too_much_is_refused(void **state)
 {
 	uint64_t usual = slow_cpu_ns;
@@ -185,7 +216,11 @@ static void one_that_kills_its_parser_is_refused(void **state)
 
 static int begin(void **state)
 {
-	int rc = reader_open((struct reader **)state);
+	int rc;
+
+	burnt_ns = mmap(NULL, sizeof(*burnt_ns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(burnt_ns != MAP_FAILED);
+	rc = reader_open((struct reader **)state);
 
 	if (!rc)
 		reader_set_timeout(*state, READER_TIMEOUT_MS);
@@ -201,6 +236,7 @@ static int end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slow_files_of_others_are_in_nobodys_way), /* no queue rests yet */
 		cmocka_unit_test(is_read_late),
 		cmocka_unit_test(others_are_read_meanwhile),
 		cmocka_unit_test(each_has_its_turn),

@@ -24,6 +24,7 @@ struct target_filter {
 	const char *const *symbols; /* looked up in files that match: target_file_symbol() */
 	size_t n_symbols;
 	const char *files; /* "a|b": how their names usually begin: such files are inspected first. NULL: any */
+	bool vital;        /* its files are read before those of other filters */
 	bool of_many;      /* many programs have such a file: a process is not listed for it */
 };
 

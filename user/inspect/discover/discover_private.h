@@ -73,8 +73,9 @@ struct target_set {
 	struct process_glance *glances; /* of the last scan by glances, by tgid; NULL: it was by /proc */
 	size_t n_glances;
 	struct file_row *files;
-	size_t n_open;    /* files kept open */
-	size_t n_refused; /* files that cost too much to read */
+	uint64_t first_ns; /* when a file of the first queue became known */
+	size_t n_open;     /* files kept open */
+	size_t n_refused;  /* files that cost too much to read */
 	const struct target_proc **list;
 	size_t n_list;
 	uint32_t half_dead[HALF_DEAD_MAX]; /* by the last scans: zombies with threads that live */

@@ -195,23 +195,53 @@ static bool is_hurried(const struct target_set *s, const struct proc_row *p)
 	return s->shares && p->pub.uid;
 }
 
+static bool begins_with_one(const char *name, const char *alternatives)
+{
+	for (const char *p = alternatives; p;) {
+		size_t len = strcspn(p, "|");
+
+		if (!strncmp(name, p, len))
+			return true;
+		p = p[len] ? p + len + 1 : NULL;
+	}
+	return false;
+}
+
+/* By its name: what it is does not show before it was read. */
+static enum reader_queue queue_of(const struct target_set *s, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < s->n_filters; i++)
+		if (begins_with_one(name, s->filters[i].files))
+			return s->filters[i].vital ? READER_FIRST : READER_NEXT;
+	return READER_OTHERS;
+}
+
 static int file_inspect(struct target_set *s, const struct proc_row *p, const struct mapping *row,
 			struct file_row **ret)
 {
 	uint32_t tgid = p->pub.tgid, deadline_ms = is_hurried(s, p) ? INSPECT_HURRIED_MS : INSPECT_DEADLINE_MS;
+	enum reader_queue queue = queue_of(s, row->path);
 	struct elf_symbol symbols[ELF_WANTED_MAX];
 	struct elf_facts facts = { 0 };
 	struct lib_stat st;
-	int fd = -1, rc = lib_open(s->reader, tgid, row, &st, &fd);
+	int fd = -1,
+	    rc = reader_queue_is_stuck(s->reader, queue) ? -ECANCELED : lib_open(s->reader, tgid, row, &st, &fd);
 
 	if (rc)
 		return rc;
 	s->counts.files_inspected++;
+	reader_queue_use(s->reader, queue);
 	rc = elf_fetch_facts(s->reader, fd, (const char *const *)s->names, s->n_names, deadline_ms, &facts, symbols);
+	reader_queue_use(s->reader, READER_FIRST);
 	struct file_row *f = is_lasting(rc) ? file_find(s, &st) : NULL;
 
-	if (!f && is_lasting(rc))
+	if (!f && is_lasting(rc)) {
 		f = file_add(s, &st);
+		if (queue == READER_FIRST)
+			s->first_ns = clock_monotonic_ns();
+	}
 	close(fd);
 	if (!f && rc == -EAGAIN) /* not asked, or not waited for */
 		return -ECANCELED;
@@ -246,37 +276,14 @@ static bool same_file(const struct mapping *a, const struct mapping *b)
 	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
 }
 
-static bool begins_with_one(const char *name, const char *alternatives)
-{
-	for (const char *p = alternatives; p;) {
-		size_t len = strcspn(p, "|");
-
-		if (!strncmp(name, p, len))
-			return true;
-		p = p[len] ? p + len + 1 : NULL;
-	}
-	return false;
-}
-
-/* Named like a file that some filter wants. */
-static bool is_usual(const struct target_set *s, const char *path)
-{
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-
-	for (size_t i = 0; i < s->n_filters; i++)
-		if (begins_with_one(name, s->filters[i].files))
-			return true;
-	return false;
-}
-
-static size_t pick_some(const struct target_set *s, const struct maps *maps, bool usual, size_t n,
+static size_t pick_some(const struct target_set *s, const struct maps *maps, enum reader_queue queue, size_t n,
 			const struct mapping *rows[ROWS_MAX])
 {
 	for (size_t i = 0; i < maps->n && n < ROWS_MAX; i++) {
 		const struct mapping *m = &maps->rows[i];
 		size_t k = n;
 
-		if (!is_candidate(m) || is_usual(s, m->path) != usual)
+		if (!is_candidate(m) || queue_of(s, m->path) != queue)
 			continue;
 		while (k && !same_file(rows[k - 1], m))
 			k--;
@@ -290,7 +297,11 @@ static size_t pick_some(const struct target_set *s, const struct maps *maps, boo
  * few of them a second: those that are probably wanted come first. */
 static size_t pick_rows(const struct target_set *s, const struct maps *maps, const struct mapping *rows[ROWS_MAX])
 {
-	return pick_some(s, maps, false, pick_some(s, maps, true, 0, rows), rows);
+	size_t n = 0;
+
+	for (enum reader_queue q = READER_FIRST; q < READER_QUEUES; q++)
+		n = pick_some(s, maps, q, n, rows);
+	return n;
 }
 
 static uint64_t load_bias(const struct elf_facts *facts, const struct mapping *m)

@@ -218,11 +218,17 @@ static bool maps_due_unhurried(const struct proc_row *p, uint64_t now)
 	return now >= p->maps_read_ns + (wait < MAPS_UNHURRIED_LAST_NS ? wait : MAPS_UNHURRIED_LAST_NS);
 }
 
+/* What it waits for may be that one: others were read in its turn, and this one by another's asking. */
+static bool first_file_is_read(const struct target_set *s, const struct proc_row *p)
+{
+	return s->first_ns > p->maps_read_ns || reader_queue_is_done(s->reader, READER_FIRST);
+}
+
 static bool maps_due(const struct target_set *s, struct proc_row *p, uint64_t vsize, enum proc_row_scan scan)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	p->stale |= p->retry_ns && now >= p->retry_ns;
+	p->stale |= p->retry_ns && (now >= p->retry_ns || (p->starved && first_file_is_read(s, p)));
 	if (p->stale || scan == SCAN_AGAIN)
 		return true;
 	if (vsize == p->vsize) {

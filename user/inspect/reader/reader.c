@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "inspect/reader/hurried.h"
 #include "inspect/reader/reader_late.h"
-#include "inspect/reader/reader_slow.h"
+#include "inspect/reader/reader_queue.h"
 #include "inspect/reader/reader_spawn.h"
 #include "inspect/reader/reader_wire.h"
 
@@ -33,10 +33,6 @@
 #define STARVED_MS 10            /* a reader that by then has not had half of it starves */
 #define STARVED_NS 1000000000ull /* and goes before other work for so long */
 
-struct allowance { /* of waiting, in a second */
-	uint64_t left_ns, at_ns;
-};
-
 struct reader {
 	struct workers workers;
 	uint64_t checked_ns; /* when they were */
@@ -45,7 +41,8 @@ struct reader {
 	uint64_t timeout_ns; /* a second; 0 no limit */
 	uint64_t running_ns; /* a second, for workers that have no CPU */
 	struct allowance late, running;
-	struct slow_files slow;
+	struct file_queue queues[READER_QUEUES];
+	enum reader_queue queue; /* of the files that are asked for now */
 	bool is_hurried;
 	uint64_t starved_until_ns; /* its readers are hurried until then, too */
 };
@@ -78,6 +75,12 @@ void reader_set_timeout(struct reader *r, unsigned ms)
 	r->late = (struct allowance){ r->timeout_ns, now };
 	r->running_ns = RUNNING_ALL_NS;
 	r->running = (struct allowance){ r->running_ns, now };
+	queues_reset(r->queues, r->running_ns);
+}
+
+void reader_queue_use(struct reader *r, enum reader_queue queue)
+{
+	r->queue = queue;
 }
 
 void reader_set_patient(struct reader *r, bool patient)
@@ -93,20 +96,17 @@ static void fds_close(const int *fds, size_t n)
 
 /* ---- how long is waited ---- */
 
-static uint64_t allowance_left(struct allowance *a, uint64_t second_ns)
+bool reader_queue_is_done(const struct reader *r, enum reader_queue queue)
 {
-	uint64_t now = clock_monotonic_ns();
-
-	a->left_ns += (now - a->at_ns) * (second_ns / 1e9);
-	if (a->left_ns > second_ns)
-		a->left_ns = second_ns;
-	a->at_ns = now;
-	return a->left_ns;
+	return slow_is_done(&r->queues[queue].slow);
 }
 
-static void allowance_spend(struct allowance *a, uint64_t ns)
+bool reader_queue_is_stuck(struct reader *r, enum reader_queue queue)
 {
-	a->left_ns = a->left_ns > ns ? a->left_ns - ns : 0;
+	struct file_queue *q = &r->queues[queue];
+
+	return r->timeout_ns && q->slow.worker.pid && !slow_is_done(&q->slow) &&
+	       queue_left(q, r->running_ns) < PARSE_STEP_MS * 1000000ull;
 }
 
 /* A process that timed out before is asked again without anyone waiting; the others share what is left. */
@@ -137,7 +137,7 @@ static int stopped_drop(struct worker *w, enum worker_kind kind)
 static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 {
 	uint64_t begin_ns = clock_monotonic_ns(), cpu_ns = worker_cpu_ns(w), late_ns = deadline_ms * 1000000ull;
-	uint64_t allowed_ns = allowance_left(&r->running, r->running_ns);
+	uint64_t allowed_ns = queue_left(&r->queues[r->queue], r->running_ns);
 
 	for (;;) {
 		int n = worker_wait(w->sock, PARSE_STEP_MS);
@@ -148,7 +148,7 @@ static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 		if (!n && used_ns < PARSE_CPU_NS && idle_ns < allowed_ns &&
 		    (took_ns < late_ns || (took_ns < PARSE_STARVED_DEADLINES * late_ns && state == WORKER_RUNS)))
 			continue;
-		allowance_spend(&r->running, idle_ns);
+		allowance_spend(&r->queues[r->queue].running, idle_ns);
 		if (n)
 			return n < 0 ? n : 0;
 		if (state == WORKER_STOPPED)
@@ -395,7 +395,7 @@ void reader_check(struct reader *r)
 	if (now <= r->checked_ns + CHECK_EVERY_NS)
 		return;
 	workers_check(&r->workers);
-	slow_sweep(&r->slow);
+	queues_sweep(r->queues);
 	r->checked_ns = now;
 }
 
@@ -427,7 +427,7 @@ static int file_await(struct reader *r, enum slow_turn turn, const struct slow_k
 	if (!rc)
 		return take_answer(w, worker_name(WORKER_PARSER), seq, to, &asks);
 	if (rc == -EINPROGRESS && key)
-		slow_put(&r->slow, key, w, seq, deadline_ms * 1000000ull);
+		slow_put(&r->queues[r->queue].slow, key, w, seq, deadline_ms * 1000000ull);
 	else if (rc == -EINPROGRESS)
 		worker_drop(w);
 	return rc == -EINPROGRESS ? -EAGAIN : rc;
@@ -435,20 +435,21 @@ static int file_await(struct reader *r, enum slow_turn turn, const struct slow_k
 
 static int slow_take(struct reader *r, const struct answer_room *to)
 {
+	struct slow_files *slow = &r->queues[r->queue].slow;
 	struct reader_answer asks;
 	struct answer_room room = *to;
 	size_t len = 0;
 
 	room.ret_len = &len;
-	int rc = take_answer(&r->slow.worker, worker_name(WORKER_PARSER), r->slow.seq, &room, &asks);
+	int rc = take_answer(&slow->worker, worker_name(WORKER_PARSER), slow->seq, &room, &asks);
 
 	if (rc == -EIO)
-		rc = slow_lost(&r->slow);
+		rc = slow_lost(slow);
 	else if (!rc)
-		slow_keep(&r->slow, to->out, len);
+		slow_keep(slow, to->out, len);
 	if (to->ret_len)
 		*to->ret_len = len;
-	slow_end(&r->slow);
+	slow_end(slow);
 	return rc;
 }
 
@@ -465,19 +466,20 @@ static int kept_take(const struct slow_kept *kept, const struct answer_room *to)
 
 static int file_ask(struct reader *r, const struct question *q, unsigned deadline_ms, const struct answer_room *to)
 {
+	struct slow_files *slow = &r->queues[r->queue].slow;
 	struct slow_key key;
 	bool is_one_file = slow_key_of(q, &key);
-	const struct slow_kept *kept = is_one_file ? slow_kept(&r->slow, &key) : NULL;
+	const struct slow_kept *kept = is_one_file ? slow_kept(slow, &key) : NULL;
 
 	if (kept)
 		return kept_take(kept, to);
-	int turn = is_one_file ? slow_check(&r->slow, &key) : SLOW_UNKNOWN;
+	int turn = is_one_file ? slow_check(slow, &key) : SLOW_UNKNOWN;
 
 	if (turn < 0)
 		return turn;
 	if (turn == SLOW_ANSWERED)
 		return slow_take(r, to);
-	if (turn == SLOW_UNKNOWN && allowance_left(&r->running, r->running_ns) < PARSE_STEP_MS * 1000000ull)
+	if (turn == SLOW_UNKNOWN && queue_left(&r->queues[r->queue], r->running_ns) < PARSE_STEP_MS * 1000000ull)
 		return -EAGAIN; /* it would be asked, and not waited for */
 	int rc = question_ask(r, WORKER_PARSER, q, to->out_max);
 
@@ -564,6 +566,7 @@ int reader_open(struct reader **ret)
 	if (!r)
 		return -ENOMEM;
 	r->running_ns = RUNNING_ALL_NS;
+	queues_reset(r->queues, r->running_ns);
 	int rc = workers_open(&r->workers);
 
 	if (rc) {
@@ -579,7 +582,7 @@ void reader_free(struct reader *r)
 	if (!r)
 		return;
 	workers_close(&r->workers);
-	slow_free(&r->slow);
+	queues_free(r->queues);
 	late_free(&r->late_table);
 	free(r);
 }

@@ -39,6 +39,18 @@ void reader_set_timeout(struct reader *r, unsigned ms);
 /* After that: workers that have no CPU may take most of each second, not 60 ms: of who looks once. */
 void reader_set_patient(struct reader *r, bool patient);
 
+/*
+ * Files that parsers read wait in queues, each with a wait of its own in a second and a slow one of its own: on a host
+ * without free CPUs a few are read in a second, and the files of processes that nothing is wanted of are hundreds.
+ */
+enum reader_queue { READER_FIRST, READER_NEXT, READER_OTHERS, READER_QUEUES };
+/* In which one what is asked from now on waits; READER_FIRST after reader_open(). */
+void reader_queue_use(struct reader *r, enum reader_queue queue);
+/* Would -EAGAIN be the answer now, whatever the file? Nothing of this second is left, and the slow one is not done. */
+bool reader_queue_is_stuck(struct reader *r, enum reader_queue queue);
+/* Has the slow one of it an answer, for whoever asks again? */
+bool reader_queue_is_done(const struct reader *r, enum reader_queue queue);
+
 /* Readers, and who makes them, run before other work (inspect/reader/hurried.h): where the loop does, as it waits for
  * them. */
 void reader_hurry(struct reader *r, bool hurried);

@@ -66,6 +66,11 @@ void slow_end(struct slow_files *s)
 	worker_drop(&s->worker);
 }
 
+bool slow_is_done(const struct slow_files *s)
+{
+	return s->worker.pid && worker_wait(s->worker.sock, 0) == 1;
+}
+
 int slow_lost(struct slow_files *s)
 {
 	bool again = same(&s->lost, &s->key);
@@ -130,7 +135,7 @@ static int work_check(struct slow_files *s)
 	enum worker_state state = worker_state(s->worker.pid);
 
 	s->asked_ns = now;
-	if (worker_wait(s->worker.sock, 0) == 1)
+	if (slow_is_done(s))
 		return SLOW_ANSWERED;
 	if (state == WORKER_RUNS && took_ns < SLOW_MOST_NS)
 		return worker_cpu_ns(&s->worker) - s->cpu_begin_ns < slow_cpu_ns ? -EAGAIN : -EFBIG;

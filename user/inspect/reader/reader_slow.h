@@ -54,6 +54,8 @@ int slow_check(struct slow_files *s, const struct slow_key *key);
 /* Takes the worker, at work on that question, if the turn is free; else its file waits for it and the worker ends. */
 void slow_put(struct slow_files *s, const struct slow_key *key, struct worker *w, uint64_t seq, uint64_t late_ns);
 void slow_end(struct slow_files *s);
+/* One is at work: is its answer there? */
+bool slow_is_done(const struct slow_files *s);
 /* The answer is kept for a minute after its last use, where there is memory for it. */
 void slow_keep(struct slow_files *s, const void *data, size_t len);
 /* NULL: there is none. */
