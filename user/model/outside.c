@@ -73,6 +73,13 @@ static bool by_samples_alone(const struct member *mb)
 	return !mb->gone && mb->samples.n && !mb->last_call_ns && !mb->from_init;
 }
 
+void members_forget_sampled(struct proc *p)
+{
+	for (struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (by_samples_alone(mb))
+			member_forget(mb);
+}
+
 /* A sample of a process reads all its communicators. One that several samples did not show is no more, and would seem
  * to stop for ever. */
 static void round_begin(struct proc *p, uint64_t ts_ns)

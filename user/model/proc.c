@@ -320,6 +320,8 @@ static int proc_note(struct model *m, const struct event *e)
 	p->p.local_rank = e->proc.local_rank;
 	p->p.world_size = e->proc.world_size;
 	p->p.is_child = e->proc.is_child;
+	if (p->p.is_child) /* copies of its rank's: a busy host took it for a rank itself at first */
+		members_forget_sampled(&p->p);
 	texts_note(&p->p, &e->proc);
 	err = rank_set(m, p, e->proc.rank);
 	err = err ? err : proc_place(m, p, &e->proc);

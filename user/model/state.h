@@ -261,6 +261,7 @@ int member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_n
 void comm_leave(struct model *m, struct member *mb);
 void comm_free(struct comm_own *c);
 int comm_apply(struct model *m, const struct event *e); /* COMM_READY COMM_SEEN COMM_GONE */
+void members_forget_sampled(struct proc *p);            /* those of which no call was seen */
 void member_forget(struct member *mb); /* its communicator is over, or its process became another program */
 void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns); /* by NCCL's own count */
 void member_free(struct member_own *mb);

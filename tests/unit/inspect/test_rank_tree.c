@@ -21,6 +21,8 @@ enum {
 	KERNEL = 8,
 	OTHER_IMAGE = 16, /* ran exec since it was forked */
 	OTHER_PLACE = 32, /* a container of its own */
+	UNREAD = 64,      /* none of its files is read yet */
+	LATE = 128,       /* some are not */
 };
 
 struct member {
@@ -49,6 +51,8 @@ static struct proc_row *row_of(const struct member *t)
 	p->pub.netns = t->is & OTHER_PLACE ? 2 : 1;
 	p->has_comm = (t->is & COMM) == COMM;
 	p->is_kernel = t->is & KERNEL;
+	p->seen_maps = !(t->is & UNREAD);
+	p->retry_ns = t->is & LATE ? 1 : 0;
 	p->image = t->is & OTHER_IMAGE ? 2 : 1;
 	p->has_env = t->env != NULL;
 	strncat(text, t->env ? t->env : "", sizeof(text) - 1);
@@ -119,6 +123,25 @@ static void data_workers_are_their_ranks(void **state)
 }
 
 /* bash train.sh, with the variables that its program inherits. */
+/* On a busy host the files of a data worker may be read before those of the rank that forked it. */
+static void a_worker_that_is_read_first_is_no_rank(void **state)
+{
+	(void)state;
+	TREE({ 10, 1, "RANK=1|WORLD_SIZE=2", UNREAD, 1, 10, true },
+	     { 11, 10, "RANK=1|WORLD_SIZE=2", LIBS, 1, 10, true });
+	tree_free();
+	TREE({ 10, 1, "RANK=1|WORLD_SIZE=2", LATE, 1, 10, true }, { 11, 10, "RANK=1|WORLD_SIZE=2", LIBS, 1, 10, true });
+	tree_free();
+	TREE({ 10, 1, NULL, UNREAD, 1, 10, true }, { 11, 10, "RANK=1|WORLD_SIZE=2", LIBS, 1, 10, true });
+	tree_free();
+	/* One that was read and has none is a wrapper; so is one of another program, read or not. */
+	TREE({ 10, 1, "RANK=1|WORLD_SIZE=2", 0, -1, 0, false }, { 11, 10, "RANK=1|WORLD_SIZE=2", LIBS, 1, 11, true });
+	tree_free();
+	TREE({ 10, 1, "RANK=1|WORLD_SIZE=2", LATE, -1, 0, false },
+	     { 11, 10, "RANK=1|WORLD_SIZE=2", LIBS | OTHER_IMAGE, 1, 11, true });
+	tree_free();
+}
+
 static void a_shell_around_it_is_not_the_rank(void **state)
 {
 	(void)state;
@@ -370,6 +393,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(data_workers_are_their_ranks),
+		cmocka_unit_test(a_worker_that_is_read_first_is_no_rank),
 		cmocka_unit_test(a_shell_around_it_is_not_the_rank),
 		cmocka_unit_test(the_topmost_with_communicators_is_it),
 		cmocka_unit_test(the_topmost_with_the_library_is_it_at_first),

@@ -66,6 +66,29 @@ static const struct comm *comm_of(uint32_t tgid)
 	return model_proc(m, proc_key(0, tgid))->members->comm;
 }
 
+/* A data worker that was read before its rank was taken for one: its counters, its rank's as of the fork, stand. */
+static void test_a_child_is_no_member(void **state)
+{
+	(void)state;
+	proc(100, USER, 0, "");
+	proc(101, USER, 0, "");
+	sample(100, 0);
+	sample(101, 0);
+	assert_non_null(model_proc(m, proc_key(0, 101))->members);
+	give((struct event){ .kind = EV_PROC,
+			     .tgid = 101,
+			     .tid = 101,
+			     .proc = { .start_ns = 1,
+				       .rank = 0,
+				       .world_size = 4,
+				       .job = "train",
+				       .user = USER,
+				       .parent_tgid = 100,
+				       .is_child = true } });
+	assert_true(model_proc(m, proc_key(0, 101))->members->gone);
+	assert_false(model_proc(m, proc_key(0, 100))->members->gone);
+}
+
 static void test_another_users_process_does_not_join(void **state)
 {
 	(void)state;
@@ -127,6 +150,7 @@ static void test_an_unknown_user_is_anybody(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_child_is_no_member, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_another_users_process_does_not_join, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_who_forges_first_has_no_more_of_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_containers_of_one_job_may_have_users_of_their_own, setup,

@@ -36,6 +36,13 @@ static void mark_launchers(const struct target_set *s, const struct proc_row *p)
 			a->launcher = true;
 }
 
+/* Forked from it without an exec, it has the libraries of it: on a busy host a child's files may be read first. */
+static bool is_read_later(const struct proc_row *p, const struct proc_row *child)
+{
+	return child && child->pub.parent_tgid == p->pub.tgid && child->image == p->image &&
+	       (!p->seen_maps || p->retry_ns);
+}
+
 static struct proc_row *find_owner(const struct target_set *s, struct proc_row *p)
 {
 	const struct proc_row *who = NULL; /* the nearest that says its rank */
@@ -51,7 +58,8 @@ static struct proc_row *find_owner(const struct target_set *s, struct proc_row *
 		/* Every script of a Slurm step has its variables: that alone makes no rank. */
 		if (!rank_source_is_inherited_by_all(p->env.source))
 			any = p;
-		if (p->pub.n_libs || p->adopted) /* its maps cannot be read either: the child has them of it */
+		/* adopted: its maps cannot be read either */
+		if (p->pub.n_libs || p->adopted || is_read_later(p, with_libs))
 			with_libs = p;
 		if (p->has_comm)
 			with_comm = p;
@@ -127,7 +135,8 @@ static bool is_blocked_sibling(const struct target_set *s, const struct proc_row
 	return false;
 }
 
-/* A process whose mmap_lock was held before we came says nothing; a child that it forked has its environment. */
+/* A process whose mmap_lock was held before we came says nothing, and one that a busy host has not read yet; a child
+ * that it forked has its environment. */
 static void adopt(struct target_set *s)
 {
 	struct proc_row *p;
@@ -136,7 +145,7 @@ static void adopt(struct target_set *s)
 		p->adopted = false;
 	for (const struct proc_row *c = s->active; c; c = c->next) {
 		p = c->has_env && c->env.rank >= 0 ? parent_of(s, c) : NULL;
-		if (!p || p->has_env || p->pub.status != TARGET_BLOCKED || p->image != c->image)
+		if (!p || p->has_env || p->image != c->image)
 			continue;
 		p->env = c->env;
 		p->adopted = true;
