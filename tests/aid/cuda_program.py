@@ -98,7 +98,9 @@ cuMemsetD2D16Async(to, pitch, value, width2, height, stream) - _ptsz
 cuMemsetD2D32Async(to, pitch, value, width4, height, stream) - _ptsz
 """
 
+FLOOD_TURN = 4000  # calls of a flood with the collector stopped, then as many without
 HEAD = r"""
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,7 +217,10 @@ def source(counts):
              "\t\tcuStreamSynchronize(0x88888);", "\t\tsleep_ns = 0;", "\t\tcuInit(0);",
              "\t\trest(1700000000); /* out of every call: cuInit may not be reported as open */", "\t}",
              "\tfclose(out); quiet = 1;",
-             "\tfor (int i = atoi(argv[4]); i > 0; i--)", "\t\tcuMemcpyHtoDAsync_v2(1, 2, 3, 4);",
+             # who takes the records is stopped again and again: how fast it is decides nothing
+             "\tfor (int i = atoi(argv[4]); i > 0; i--) {",
+             f"\t\tif (i % {FLOOD_TURN} == 0)", f"\t\t\tkill(getppid(), i / {FLOOD_TURN} % 2 ? SIGCONT : SIGSTOP);",
+             "\t\tcuMemcpyHtoDAsync_v2(1, 2, 3, 4);", "\t}", "\tif (atoi(argv[4]))", "\t\tkill(getppid(), SIGCONT);",
              "\tusleep(300000); return 0;", "}"]
     return "\n".join(parts + main) + "\n"
 

@@ -165,7 +165,7 @@ def reader_gone():
         os.close(read)
         p = subprocess.Popen([RANKTRACE, "sim", "job", "--ranks", "2", "--steps", "2000", "--quiet", "--fault",
                               "hang:rank=1,step=20"])
-        code, _, err = run("record", "--pid", str(p.pid), "-d", "12", *more, stdout=write, stderr=subprocess.PIPE,
+        code, _, err = run("record", "--pid", str(p.pid), "-d", "30", *more, stdout=write, stderr=subprocess.PIPE,
                            capture_output=False)
         p.terminate()
         p.wait()

@@ -39,7 +39,7 @@ def main():
     log = f"{hostile.place()}/kmsg"
     with open(log, "w"):
         pass
-    victim = hostile.Victim(rng, steps=200)
+    victim = hostile.Victim(rng, steps=700)
     victim.wait_begun()
     daemon = hostile.Daemon(env={"RANKTRACE_KMSG": log}).wait()
     real = hostile.Daemon()  # the kernel's own log, whatever of it can be read here

@@ -111,7 +111,7 @@ def ranks_refused(source, to):
 def main():
     job.need_root()
     rng, _ = job.seed()
-    victim = hostile.Victim(rng, steps=1500 if job.LONG else 300)
+    victim = hostile.Victim(rng, steps=1500 if job.LONG else 700)
     victim.wait_begun()
     daemon = hostile.Daemon().wait()
     path = tempfile.mkdtemp(prefix="ranktrace-recording-")

@@ -24,8 +24,8 @@ def read(path):
         return f.read()
 
 
-def results(options, seed, **how):
-    args = ["--ranks", 4, "--layout", "tp=2,dp=2,pp=1", "--steps", 40, "--step-ms", 30, "--seed", seed, *options]
+def results(options, seed, steps=40, **how):
+    args = ["--ranks", 4, "--layout", "tp=2,dp=2,pp=1", "--steps", steps, "--step-ms", 30, "--seed", seed, *options]
     untraced, traced = f"{directory}/untraced", f"{directory}/traced"
     subprocess.run([job.RANKTRACE, "sim", "job", "-q", *map(str, args), "--result", untraced], check=True)
     j = job.Job([*args, "--result", traced], name="results", **how)
@@ -43,4 +43,4 @@ directory = tempfile.mkdtemp(prefix="ranktrace-results-")
 job.dirs.append(directory)
 seen = {results(options, rng.randrange(1 << 30)) for options in JOBS}
 job.check(len(seen) == len(JOBS), "different jobs have the same result")
-results(["--extra-ops"], rng.randrange(1 << 30), attach_after=0.1)
+results(["--extra-ops"], rng.randrange(1 << 30), steps=300, attach_after=0.1)
