@@ -227,7 +227,7 @@ static int file_inspect(struct target_set *s, const struct proc_row *p, const st
 	struct elf_facts facts = { 0 };
 	struct lib_stat st;
 	int fd = -1,
-	    rc = reader_queue_is_stuck(s->reader, queue) ? -ECANCELED : lib_open(s->reader, tgid, row, &st, &fd);
+	    rc = reader_queue_is_full(s->reader, queue) ? -ECANCELED : lib_open(s->reader, tgid, row, &st, &fd);
 
 	if (rc)
 		return rc;

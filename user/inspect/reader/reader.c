@@ -101,7 +101,7 @@ bool reader_queue_is_done(const struct reader *r, enum reader_queue queue)
 	return slow_is_done(&r->queues[queue].slow);
 }
 
-bool reader_queue_is_stuck(struct reader *r, enum reader_queue queue)
+bool reader_queue_is_full(struct reader *r, enum reader_queue queue)
 {
 	struct file_queue *q = &r->queues[queue];
 

@@ -47,8 +47,8 @@ enum reader_queue { READER_FIRST, READER_NEXT, READER_OTHERS, READER_QUEUES };
 /* In which one what is asked from now on waits; READER_FIRST after reader_open(). */
 void reader_queue_use(struct reader *r, enum reader_queue queue);
 /* Would -EAGAIN be the answer now, whatever the file? Nothing of this second is left, and the slow one is not done. */
-bool reader_queue_is_stuck(struct reader *r, enum reader_queue queue);
-/* Has the slow one of it an answer, for whoever asks again? */
+bool reader_queue_is_full(struct reader *r, enum reader_queue queue);
+/* Is the answer of its slow file there, for the next who asks? */
 bool reader_queue_is_done(const struct reader *r, enum reader_queue queue);
 
 /* Readers, and who makes them, run before other work (inspect/reader/hurried.h): where the loop does, as it waits for

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-/* On a host without free CPUs the files of others are in nobody's way. */
+/* On a host without free CPUs the files of others delay none that is wanted. */
 static const double shares[READER_QUEUES] = { 1, 0.5, 0.5 };
 
 uint64_t allowance_left(struct allowance *a, uint64_t second_ns)
