@@ -26,7 +26,7 @@ struct fed_proc { /* by host and pid */
 	uint64_t round_raw_ns; /* the newest read of its communicators that was fed */
 	uint64_t nth;          /* report of the host that listed it */
 	struct fed_halted halted;
-	bool dead, calls; /* calls: of its newest report */
+	bool dead, absent, calls; /* absent: dead as it is listed no more; calls: of its newest report */
 };
 
 struct fed_node {
@@ -212,20 +212,26 @@ static int comms_feed(const struct feed_to *to, const Cluster__Process *p, struc
 
 /* --- one process, all processes --- */
 
+static void fed_begin(struct fed_proc *fed, const struct feed_to *to, const Cluster__Process *p)
+{
+	fed->dead = fed->absent = fed->calls = false;
+	fed->identity = 0;
+	fed->halted.n = 0;
+	fed->round_raw_ns = 0;
+	fed->start_raw_ns = p->start_ns;
+	fed->start_ns = host_time(to->host, p->start_ns);
+	fed->start_ns = fed->start_ns ? fed->start_ns : 1;
+}
+
 static int process_feed(struct fed *f, const struct feed_to *to, const Cluster__Process *p, struct fed_proc *fed,
 			const Cluster__NodeReport *r)
 {
 	uint64_t identity = identity_hash(p);
 	int err = 0;
 
-	if (!fed->start_ns || fed->start_raw_ns != p->start_ns) { /* another one of that pid */
-		fed->dead = fed->calls = false;
-		fed->halted.n = 0;
-		fed->round_raw_ns = 0;
-		fed->start_raw_ns = p->start_ns;
-		fed->start_ns = host_time(to->host, p->start_ns);
-		fed->start_ns = fed->start_ns ? fed->start_ns : 1;
-	}
+	/* Another one of that pid, or one that lives after all. */
+	if (!fed->start_ns || fed->start_raw_ns != p->start_ns || (fed->absent && !p->dead))
+		fed_begin(fed, to, p);
 	if (fed->dead)
 		return 0;
 	if (identity != fed->identity)
@@ -275,7 +281,7 @@ static int absent_feed(const struct fed *f, struct pipeline *p, struct fed_proc 
 
 	if (fed->dead || n->left_out || fed->nth + ABSENT_REPORTS > n->nth)
 		return 0;
-	fed->dead = true;
+	fed->dead = fed->absent = true;
 	err = node_feed(&to);
 	return err ? err : exit_feed(&to, (uint32_t)fed->keyed.b, n->host->at_ns, 0, 0);
 }

@@ -280,6 +280,10 @@ static void what_is_not_listed_for_a_while_is_not_dead(void **state)
 	assert_false(proc_of(3)->dead);
 	seconds(13, RANKS);
 	assert_true(proc_of(3)->dead);
+	is_there[3] = true;
+	seconds(10, RANKS);
+	assert_false(proc_of(3)->dead);
+	assert_non_null(proc_of(3)->members);
 }
 
 static void a_hub_that_takes_over_goes_on_with_it(void **state)
