@@ -31,6 +31,7 @@ struct iteration_clock { /* an iteration clock, and how far it was looked for, a
 	uint64_t from_n;     /* history before does not count: the period broke there */
 	uint64_t searched_n; /* it was last searched */
 	size_t base;         /* period of the signatures; period_ops is a multiple of it */
+	struct steps held; /* the last that held and was lost: a job ends with another operation than its steps have */
 };
 
 struct rank_clock { /* of the rank on that GPU, as its process counts GPUs */
@@ -46,6 +47,8 @@ struct rank_clock { /* of the rank on that GPU, as its process counts GPUs */
 const struct steps *member_steps(const struct member *mb);
 /* The same of a process' rank, member_rank(): never NULL. Where the process is one rank, any number means that. */
 const struct steps *rank_steps(const struct proc *p, int rank);
+/* The same where it has a period; else the last that held, of period 0 where none did. Not kept over a snapshot. */
+const struct steps *rank_steps_last(const struct proc *p, int rank);
 /* The process' least rank above `than`, as a member of it: where all its communicators are over, of those. NULL none.
  */
 const struct member *rank_above(const struct proc *p, int than);

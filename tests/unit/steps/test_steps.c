@@ -65,6 +65,29 @@ static void test_period_needs_three_repeats(void **state)
 	model_free(c.m);
 }
 
+/* A job's last operation is another one than its steps have: what held is still to be had. */
+static void test_the_last_that_held_is_kept(void **state)
+{
+	struct clock c = clock_new();
+	const struct proc *p;
+
+	(void)state;
+	run(&c, 0, "abcd", 3);
+	steps_of(&c, 0);
+	run(&c, 0, "abcd", 40);
+	assert_int_equal(steps_of(&c, 0)->n, 40);
+	p = model_proc(c.m, job_pid(0));
+	assert_int_equal(rank_steps_last(p, 0)->n, 40);
+	run(&c, 0, "e", 1);
+	assert_int_equal(steps_of(&c, 0)->period_ops, 0);
+	assert_int_equal(rank_steps_last(p, 0)->period_ops, 4);
+	assert_int_equal(rank_steps_last(p, 0)->n, 40);
+	run(&c, 0, "abc", 3); /* after evaluation another one */
+	assert_int_equal(steps_of(&c, 0)->period_ops, 3);
+	assert_int_equal(rank_steps_last(p, 0)->period_ops, 3);
+	model_free(c.m);
+}
+
 static void test_layers_alike_are_no_step(void **state)
 {
 	struct clock c = clock_new();
@@ -127,6 +150,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_period_needs_three_repeats),
+		cmocka_unit_test(test_the_last_that_held_is_kept),
 		cmocka_unit_test(test_layers_alike_are_no_step),
 		cmocka_unit_test(test_alike_buckets_are_reported_by_the_pauses),
 		cmocka_unit_test(test_warm_up_and_interruption),

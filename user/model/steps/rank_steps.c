@@ -109,6 +109,14 @@ const struct steps *rank_steps(const struct proc *p, int rank)
 	return r ? &r->clock.steps : p->by_threads || !p->steps ? &none : p->steps;
 }
 
+const struct steps *rank_steps_last(const struct proc *p, int rank)
+{
+	const struct rank_clock *r = p->by_threads ? clock_of_rank(p, rank) : NULL;
+	const struct iteration_clock *c = r ? &r->clock : p->by_threads ? NULL : &((const struct proc_own *)p)->clock;
+
+	return !c ? &none : c->steps.period_ops ? &c->steps : &c->held;
+}
+
 bool rank_step(const struct proc *p, int rank, uint64_t *ret_step)
 {
 	const struct rank_clock *r = p->by_threads ? clock_of_rank(p, rank) : NULL;

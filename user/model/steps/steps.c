@@ -193,8 +193,10 @@ static void clock_set(const struct calls *calls, const struct window *w, size_t 
 /* After a clock that held, what comes is something new; after one that did not, history still counts. */
 static void clock_lost(struct iteration_clock *c)
 {
-	if (c->checked_n - c->found_n >= HELD_MIN && c->checked_n - c->found_n >= 8 * c->base)
+	if (c->checked_n - c->found_n >= HELD_MIN && c->checked_n - c->found_n >= 8 * c->base) {
 		c->from_n = c->checked_n;
+		c->held = c->steps;
+	}
 	memset(&c->steps, 0, sizeof(c->steps));
 	c->base = 0;
 }

@@ -56,7 +56,7 @@ static int steps_step(struct sink *base, const struct step_done *s, const struct
 
 static int clock_put(struct line_sink *to, const struct proc *p, int rank, const char *gpu)
 {
-	const struct steps *s = rank_steps(p, rank);
+	const struct steps *s = rank_steps_last(p, rank);
 	char line[192];
 	int n = snprintf(line, sizeof(line),
 			 "{\"rank\":%d,\"pid\":%u%s,\"period_ops\":%zu,\"iterations\":%" PRIu64 ",\"median_s\":%.6f}\n",
