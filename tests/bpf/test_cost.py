@@ -44,19 +44,19 @@ def stats(value):
     return before
 
 
-def run():
-    """A session of tier burst over a job that runs for some steps."""
+def run(names):
+    """A session of tier burst over a job that runs for some steps, until all these programs are loaded."""
     argv = [job.RANKTRACE, "record", "-q", "--tier", "burst", "--", job.RANKTRACE, "sim", "job", "-q", "--ranks=2",
-            "--steps=60", "--step-ms=50"]
+            "--steps=200", "--step-ms=50"]
     session = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     found = {}
     while session.poll() is None:
         time.sleep(0.5)
         try:
-            found = programs(session.pid) or found
+            found.update(programs(session.pid))
         except FileNotFoundError:
             pass
-        if len(found) and any(p["run_cnt"] > 1000 for p in found.values()):
+        if set(found) >= names and any(p["run_cnt"] > 1000 for p in found.values()):
             session.send_signal(signal.SIGINT)
     return found
 
@@ -66,7 +66,7 @@ def main():
     limits = budgets()
     before = stats("1")
     try:
-        found = run()
+        found = run(set(limits))
     finally:
         stats(before)
     bad = [f"{name}: no line in instructions.txt" for name in sorted(set(found) - set(limits))]

@@ -17,6 +17,7 @@ import compare  # noqa: E402
 import job  # noqa: E402
 
 ATTACH_S = 150
+SAME = 6  # answers, half a second apart
 FINDING_S = 120
 END_S = 180
 
@@ -46,8 +47,9 @@ class GuestJob(job.Job):
         return any(m & 1 << (signal.SIGUSR1 - 1) for m in masks)
 
     def wait_attached(self, libraries):
-        """Until the tracer says that it is on that many libraries."""
-        end = time.monotonic() + ATTACH_S
+        """Until the tracer says that it is on that many libraries, and no probe more has come for a while: before 6.6 they
+        go in one by one."""
+        end, same, last = time.monotonic() + ATTACH_S, 0, None
         while time.monotonic() < end:
             time.sleep(0.5)
             job.check(self.process.poll() is None, f"the tracer ended: {self.stderr()}")
@@ -55,7 +57,9 @@ class GuestJob(job.Job):
                 continue
             self.process.send_signal(signal.SIGUSR1)
             reported = re.findall(r"(\d+) libraries, (\d+) probes", self.stderr())
-            if reported and int(reported[-1][0]) >= libraries and int(reported[-1][1]):
+            same = same + 1 if len(reported) > 1 and reported[-1] == last else 0
+            last = reported[-1] if reported else None
+            if reported and int(reported[-1][0]) >= libraries and int(reported[-1][1]) and same >= SAME:
                 return
         job.fail(f"not attached after {ATTACH_S} s: {self.stderr()}")
 

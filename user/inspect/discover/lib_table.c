@@ -218,6 +218,15 @@ static enum reader_queue queue_of(const struct target_set *s, const char *path)
 	return READER_OTHERS;
 }
 
+/* The same inode is known with other contents: written to in place, as its owner can again and again. */
+static bool is_rewritten(const struct target_set *s, const struct lib_stat *st)
+{
+	for (const struct file_row *f = s->files; f; f = f->hh.next)
+		if (f->pub.dev == st->dev && f->pub.ino == st->ino)
+			return true;
+	return false;
+}
+
 static int file_inspect(struct target_set *s, const struct proc_row *p, const struct mapping *row,
 			struct file_row **ret)
 {
@@ -232,6 +241,7 @@ static int file_inspect(struct target_set *s, const struct proc_row *p, const st
 	if (rc)
 		return rc;
 	s->counts.files_inspected++;
+	queue = is_rewritten(s, &st) ? READER_OTHERS : queue;
 	reader_queue_use(s->reader, queue);
 	rc = elf_fetch_facts(s->reader, fd, (const char *const *)s->names, s->n_names, deadline_ms, &facts, symbols);
 	reader_queue_use(s->reader, READER_FIRST);
