@@ -47,8 +47,8 @@ class GuestJob(job.Job):
         return any(m & 1 << (signal.SIGUSR1 - 1) for m in masks)
 
     def wait_attached(self, libraries):
-        """Until the tracer says that it is on that many libraries, and no probe more has come for a while: before 6.6 they
-        go in one by one."""
+        """Until the tracer says that it is on that many libraries, and no more probes came for a while: before 6.6
+        they go in one by one."""
         end, same, last = time.monotonic() + ATTACH_S, 0, None
         while time.monotonic() < end:
             time.sleep(0.5)
