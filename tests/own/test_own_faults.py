@@ -167,9 +167,29 @@ def worker_fault(rng, d, name, group, faults):
     return fault
 
 
+def zygotes_wait(d, before):
+    """Until those that were hit are replaced, on a busy machine too: a stopped one stays in the list until then."""
+    time.sleep(REPLACED_S)
+    end = time.monotonic() + NEEDED_S
+    while time.monotonic() < end and d.process.poll() is None:
+        now = of_name(d, "ranktrace-zyg")
+        if len(now) >= len(before) and not any(is_halted(p) for p in now):
+            return
+        time.sleep(0.1)
+
+
+def is_halted(pid):
+    """Stopped, or dead and not reaped."""
+    try:
+        return cgroups.read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[0] in "TtZX"
+    except OSError:
+        return True
+
+
 def one_without_memory(rng, d, group, n):
     """A reader is needed all the time: the next one is killed for memory, or its zygote is, at once."""
-    for zygote in of_name(d, "ranktrace-zyg"):
+    zygotes = of_name(d, "ranktrace-zyg")
+    for zygote in zygotes:
         if group.killed():
             break
         group.add(zygote)
@@ -179,7 +199,7 @@ def one_without_memory(rng, d, group, n):
         while not group.killed() and time.monotonic() < end:
             time.sleep(0.05)
         group.empty()
-        time.sleep(REPLACED_S)
+        zygotes_wait(d, zygotes)
     job.check(group.killed(), f"no worker ran out of memory: this test would prove nothing\n{d.stderr()}")
     n["ranktrace-read", "memory"] += 1
 
@@ -194,6 +214,7 @@ def workers(rng, victim, memory):
         faults.append("memory")
         group.memory(LEAST_BYTES)
         one_without_memory(rng, d, group, n)
+    zygotes = of_name(d, "ranktrace-zyg")
     for _ in range(WORKER_ROUNDS):
         name, fault = rng.choice(WORKERS), None
         try:
@@ -201,7 +222,10 @@ def workers(rng, victim, memory):
             n[name, fault] += 1
         except (IndexError, OSError, ValueError):  # none is there, or no more
             pass
-        time.sleep(REPLACED_S if fault == "memory" or name == "ranktrace-zyg" else rng.uniform(0.1, 1.2))
+        if fault == "memory" or name == "ranktrace-zyg":
+            zygotes_wait(d, zygotes)
+        else:
+            time.sleep(rng.uniform(0.1, 1.2))
         if group:
             group.empty()
         job.check(d.process.poll() is None, f"the daemon ended: {d.stderr()}")

@@ -20,6 +20,7 @@ import rtr
 
 PRIMES = (2, 3, 5, 7, 11)
 FLOOD = 100000  # calls in a row, for a ring of 64 KiB
+START_MS = 1000 if job.LONG else 3000  # before its first call: a busy machine attaches slowly
 PER_THREAD = 2  # CU_STREAM_PER_THREAD
 OPEN_S = 2.5
 BEGIN, END, INSTANTIATE, CLONE, LAUNCH, UPDATE, DESTROY = range(7)
@@ -179,7 +180,7 @@ def run(rng, tier, returns, extra=(), flood=0):
         symbols = {s for s, _, _ in cuda_program.functions()}
         job.check(symbols == set(tiers), f"probed and not called, or called and not probed: {symbols ^ set(tiers)}")
         counts = {s: rng.choice(PRIMES) for s in sorted(symbols)}
-        argv = [cuda_program.build(d, counts), f"{d}/log", "1000", str(int(OPEN_S * 1000)), str(flood)]
+        argv = [cuda_program.build(d, counts), f"{d}/log", str(START_MS), str(int(OPEN_S * 1000)), str(flood)]
         if not returns:
             argv = [sys.executable, "-B", os.path.abspath(__file__), "seccomp"] + argv
         out = subprocess.run([job.RANKTRACE, "record", "--tier", tier, "--budget=no", "-o", f"{d}/a.rtr", "-o",
