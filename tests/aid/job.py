@@ -24,6 +24,7 @@ SANITIZED = bool(os.environ.get("SANITIZED"))  # tests/sanitize.sh
 TRIALS = int(os.environ.get("TRIALS", "3" if LONG else "1"))
 if not LONG:  # ranks start as slowly as a busy machine attaches to them
     os.environ.setdefault("SIM_CUDA_INIT_MS", "1200")
+NO_BUDGET = ("--budget=no", "--budget-node=no")  # every operation is to be seen, whatever a hit costs here
 COUNTED = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
 
 

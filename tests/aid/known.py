@@ -20,7 +20,7 @@ def compare(truth, seen, what, stderr=""):
 def whole(ranks, layout, seed, *options, steps=23, timeout=60, name="known", record_args=()):
     """Traced from its first call on: none missing, none extra, no finding, and a replay says the same."""
     j = job.Job(["--ranks", ranks, "--steps", steps, "--layout", layout, "--seed", seed, *options],
-                record_args=record_args, name=name)
+                record_args=(*job.NO_BUDGET, *record_args), name=name)
     code = j.end(timeout)
     truth, seen = job.lines(j.ops_log), j.replay("--ops")
     job.check(truth, "the job logged nothing")
@@ -35,7 +35,7 @@ def whole(ranks, layout, seed, *options, steps=23, timeout=60, name="known", rec
 def middle(ranks, layout, seed, *options, steps=150, attach_after=1.0):
     """Attached while it runs: the same from the last probe on, with NCCL's own numbers."""
     j = job.Job(["--ranks", ranks, "--steps", steps, "--layout", layout, "--seed", seed, *options],
-                attach_after=attach_after, name="middle")
+                job.NO_BUDGET, attach_after=attach_after, name="middle")
     j.end()
     seen = j.replay("--ops")
     job.check(seen, f"nothing seen after a late attach: {j.stderr()}")

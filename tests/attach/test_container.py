@@ -33,7 +33,7 @@ def sim(path, name, seed, steps, *args):
 
 def record(path, command, *args):
     err = open(f"{path}/stderr", "w+")
-    out = subprocess.Popen([job.RANKTRACE, "record", "--json", "-o", f"{path}/job.rtr", *args,
+    out = subprocess.Popen([job.RANKTRACE, "record", "--json", *job.NO_BUDGET, "-o", f"{path}/job.rtr", *args,
                             *(["--", *command] if command else [])],
                            stdout=subprocess.PIPE, stderr=err, text=True)
     return out
@@ -62,12 +62,12 @@ def compare(what, truth, ops):
 
 
 def ranks_of(name, n=RANKS, timeout=20):
-    """The job's ranks as ps sees them, once all have their libraries."""
+    """The job's ranks as ps sees them, once all were read: it looks once, and a busy machine does not answer all."""
     limit = time.monotonic() + timeout
     while time.monotonic() < limit:
         out = subprocess.run([job.RANKTRACE, "ps", "--json"], capture_output=True, text=True)
         found = [p for p in map(json.loads, out.stdout.splitlines())
-                 if p["job"] == name and p["rank"] >= 0 and not p["is_child"] and nccl_of(p)]
+                 if p["job"] == name and p["rank"] >= 0 and not p["is_child"] and nccl_of(p) and p["ns_pid"]]
         if len(found) == n:
             return found
         time.sleep(0.2)
