@@ -7,7 +7,7 @@ import autopsies
 import job
 import outside
 
-UNREAD_MOST = 1  # warnings about pauses that ended before a stack was read: their call site is not known
+UNREAD_MOST = 1  # pauses that were warned of and ended before a stack was read: their call site is not known
 NESTED = ("--layout", "tp=2,dp=2,pp=2")
 
 
@@ -49,6 +49,15 @@ def far_longer(f):
     return bool(e.get("pauses_before")) and e["waiting_s"] > (30 if once_long else 3 * e["longest_pause_s"])
 
 
+def pauses(findings):
+    """How many of them lie apart in time: two ranks that wait at once, each in a communicator of its own, are one."""
+    n, end = 0, 0
+    for f in sorted(findings, key=lambda f: f["since_ns"]):
+        n += f["since_ns"] > end
+        end = max(end, f["t_ns"])
+    return n
+
+
 def check(s, seen):
     opened = [f for f in s.findings if f["phase"] == "open"]
     worst = {f["id"]: f for f in s.findings if f["severity"] == "critical"}
@@ -56,6 +65,8 @@ def check(s, seen):
     # several ranks that cannot be distinguished, at one operation, are one warning
     sites = collections.Counter(where for where, _, _ in {(site(f), f["comm"], f["seq"]) for f in warned.values()
                                                           if not far_longer(f)})
+    if sites["not read"]:
+        sites["not read"] = pauses(f for f in warned.values() if site(f) == "not read" and not far_longer(f))
     print(f"  {sum(seen.values())} phases {dict(seen)}: {len(worst)} critical, {len(warned)} warnings {dict(sites)}, "
           f"{len(opened) - len(worst.keys() | warned.keys())} others", flush=True)
     job.check(not worst, f"critical in a healthy job: {list(worst.values())}")
