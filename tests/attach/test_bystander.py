@@ -58,7 +58,7 @@ def main():
         off_by, off_target = ask(by), ask(target)
         again = ask(by)
         with tempfile.NamedTemporaryFile(prefix="ranktrace-bystander-") as log:
-            tracer = subprocess.Popen([job.RANKTRACE, "record", "--pid", str(target.pid)], stderr=log)
+            tracer = subprocess.Popen([job.RANKTRACE, "record", *job.NO_BUDGET, "--pid", str(target.pid)], stderr=log)
             job.wait_session(tracer, log.name, job.has_probes)
         time.sleep(0.5)
         on_by, on_target = ask(by), ask(target)
