@@ -58,7 +58,8 @@ def session(where, pid, n):
     """The recording, and the BPF objects that the session was seen to have."""
     path, objects = f"{where}/{n}.rtr", set()
     with open(f"{where}/log", "w+") as log:
-        p = subprocess.Popen([job.RANKTRACE, "record", "-q", "--json", "--pid", str(pid), "-d", "0.2", "-o", path],
+        p = subprocess.Popen([job.RANKTRACE, "record", "-q", "--json", *job.NO_BUDGET, "--pid", str(pid), "-d", "0.2",
+                              "-o", path],
                              stdout=log, stderr=log)
         while p.poll() is None:
             objects |= bpf_objects.of_process(p.pid)

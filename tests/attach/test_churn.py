@@ -55,7 +55,7 @@ def replay(path, *args):
 
 def record(path, command):
     with open(f"{path}/stderr", "w") as err:
-        p = subprocess.Popen([job.RANKTRACE, "record", "-v", "--json", "-o", f"{path}/job.rtr", "-o",
+        p = subprocess.Popen([job.RANKTRACE, "record", "-v", "--json", *job.NO_BUDGET, "-o", f"{path}/job.rtr", "-o",
                               f"{path}/job.pftrace", "--", *command],
                              stdout=subprocess.PIPE, stderr=err, text=True)
         watch = Watch(p.pid)

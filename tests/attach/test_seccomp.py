@@ -59,7 +59,8 @@ def whole_job():
         sim = [job.RANKTRACE, "sim", "job", "--ranks", "4", "--layout", "tp=2,dp=2", "--steps", "20", "--seed",
                str(number),
                "--log", f"{d}/ops.jsonl", "--quiet"]
-        out = subprocess.run([job.RANKTRACE, "record", "-o", f"{d}/a.rtr", "--exit-status=command", "--",
+        out = subprocess.run([job.RANKTRACE, "record", *job.NO_BUDGET, "-o", f"{d}/a.rtr",
+                              "--exit-status=command", "--",
                               sys.executable, "-B", os.path.abspath(__file__), "filtered", *sim], capture_output=True,
                              text=True, timeout=120)
         job.check(out.returncode == 0, f"the job under seccomp: exit {out.returncode}: {out.stderr}")
@@ -82,7 +83,8 @@ def whole_job():
 def filter_later():
     with tempfile.TemporaryDirectory(prefix="ranktrace-seccomp-") as d:
         library = os.path.join(os.path.dirname(job.RANKTRACE), "lib/ranktrace/sim/libcuda.so.1")
-        out = subprocess.run([job.RANKTRACE, "record", "-o", f"{d}/a.rtr", "--exit-status=command", "--",
+        out = subprocess.run([job.RANKTRACE, "record", *job.NO_BUDGET, "-o", f"{d}/a.rtr",
+                              "--exit-status=command", "--",
                               sys.executable, "-B", os.path.abspath(__file__), "late", library], capture_output=True,
                              text=True, timeout=60)
         job.check(out.returncode == 0, f"a program that came under seccomp: exit {out.returncode}: {out.stderr}")

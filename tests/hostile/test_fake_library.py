@@ -37,7 +37,7 @@ def probed_fake(by):
     refuses what it cannot decode. None: it did."""
     path = hostile.fake_library(f"{hostile.place()}/libnccl.so.2", lambda name: "nccl" in name, by)
     attacker = hostile.python(hostile.MAP_ONE, path).ready()
-    daemon = hostile.Daemon()
+    daemon = hostile.Daemon(*job.NO_BUDGET)
     daemon.wait(lambda line: job.has_probes(line) or "cannot be probed for 'nccl'" in daemon.stderr())
     if "cannot be probed for 'nccl'" not in daemon.stderr():
         return daemon, attacker
@@ -64,7 +64,7 @@ def rewritten(rng):
     attacker = hostile.python("import ctypes, os, sys, time\nlib = ctypes.CDLL(sys.argv[1])\n"
                               "f = os.open(sys.argv[1], os.O_WRONLY)\nprint('ready', flush=True)\n"
                               "while True:\n    os.utime(f)\n    time.sleep(0.01)\n", path).ready()
-    daemon = hostile.Daemon()
+    daemon = hostile.Daemon(*job.NO_BUDGET)
     time.sleep(1)
     victim = hostile.Victim(rng, env=CUDA_BEGINS)
     truth = victim.end()

@@ -56,7 +56,7 @@ def main():
     job.need_root()
     rng, _ = job.seed()
     attacker = planted().ready()
-    daemon = hostile.Daemon()
+    daemon = hostile.Daemon(*job.NO_BUDGET)
     daemon.wait(lambda line: job.has_probes(line))
     victim = hostile.Victim(rng, steps=150)
     truth = victim.end()
