@@ -24,6 +24,7 @@
 #define MAPS_SHARE_FILES 1000
 #define MAPS_SHARE_MEMORY 4000
 #define MAPS_UNHURRIED_LAST_NS 60000000000ull
+#define FIRST_AGAIN_NS 100000000ull /* an answer that nothing asks for any more stands for a minute */
 #define LATE_WAIT_FIRST_NS 100000000ull
 #define LATE_WAIT_LAST_NS 10000000000ull
 #define YOUNG_NS 20000000000ull
@@ -219,16 +220,17 @@ static bool maps_due_unhurried(const struct proc_row *p, uint64_t now)
 }
 
 /* What it waits for may be that one: others were read in its turn, and this one by another's asking. */
-static bool first_file_is_read(const struct target_set *s, const struct proc_row *p)
+static bool first_file_is_read(const struct target_set *s, const struct proc_row *p, uint64_t now)
 {
-	return s->first_ns > p->maps_read_ns || reader_queue_is_done(s->reader, READER_FIRST);
+	return now >= p->maps_read_ns + FIRST_AGAIN_NS &&
+	       (s->first_ns > p->maps_read_ns || reader_queue_is_done(s->reader, READER_FIRST));
 }
 
 static bool maps_due(const struct target_set *s, struct proc_row *p, uint64_t vsize, enum proc_row_scan scan)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	p->stale |= p->retry_ns && (now >= p->retry_ns || (p->starved && first_file_is_read(s, p)));
+	p->stale |= p->retry_ns && (now >= p->retry_ns || (p->starved && first_file_is_read(s, p, now)));
 	if (p->stale || scan == SCAN_AGAIN)
 		return true;
 	if (vsize == p->vsize) {
