@@ -47,6 +47,7 @@ def wait_probes(s, some, timeout):
 def wait_let_go(s, timeout):
     """Each rank that was probed is probed no more, as the recording has it: links alone say nothing before a busy
     machine has put them in."""
+    time.sleep(RAISE_S)  # who is raised by the last finding is by now, and in the recording
     end = time.monotonic() + timeout
     while time.monotonic() < end and set(dict(probed(s.rtr)).values()) != {"probed no more"}:
         time.sleep(0.5)

@@ -128,13 +128,14 @@ static int tier_emit(struct escalator *r, const struct tier_change *c)
 	return r->emit(r->to, &f.hdr);
 }
 
-/* Of a process whose probes cost too much (the probe budget took them) nothing would be seen. */
+/* Of a process whose probes cost too much (the probe budget took them) nothing would be seen. What was raised is said
+ * to be over, whatever became of its probes meanwhile. */
 static int change_make(struct escalator *r, const struct tier_change *c, uint64_t now_ns)
 {
-	bool unprobed = session_targets_unprobed(r->targets, c->tgid);
+	bool was_raised = session_targets_tier_of(r->targets, c->tgid) > TIER_WATCH;
 	int err;
 
-	if (c->tier > c->before && unprobed)
+	if (c->tier > c->before && session_targets_unprobed(r->targets, c->tgid))
 		return 0;
 	if (c->tier > c->before &&
 	    (err = tier_emit(r, c))) /* emit before the first record of its probes, or after the last */
@@ -145,7 +146,7 @@ static int change_make(struct escalator *r, const struct tier_change *c, uint64_
 		return 0;
 	}
 	log_debug("pid %u: tier %s (finding %llu)", c->tgid, tier_name(c->tier), (unsigned long long)c->incident);
-	return err || unprobed || c->tier > c->before ? err : tier_emit(r, c);
+	return err || !was_raised || c->tier > c->before ? err : tier_emit(r, c);
 }
 
 /* What is held is said anew each time: a rank that is new is held as well, and one of another job no more. */

@@ -524,6 +524,13 @@ bool session_targets_unprobed(const struct session_targets *t, uint32_t tgid)
 	return p && (p->waits || p->shed >> PROBES_NEEDED & 1);
 }
 
+enum tier session_targets_tier_of(const struct session_targets *t, uint32_t tgid)
+{
+	const struct traced *p = traced_find((struct session_targets *)t, tgid);
+
+	return p ? p->tier : TIER_WATCH;
+}
+
 uint32_t session_targets_alive(const struct session_targets *t)
 {
 	uint32_t n = 0;
