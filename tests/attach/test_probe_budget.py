@@ -118,6 +118,7 @@ def wait_gone(j, by_pid, wanted, what, most=CLOSES_MOST):
         job.check(time.monotonic() < end and j.process.poll() is None,
                   f"{what}: still seen of pids {still} {GONE_MOST_S} s after they went\n{j.stderr()}")
         time.sleep(0.5)
+    job.check(ruler.is_alive(), "no other probe is opened and closed: nothing is measured")
     for pid, t in by_pid.items():
         closes = ruler.closes(t.ts, last[pid])
         print(f"  {what}, pid {pid}: the last {(last[pid] - t.ts) / 1e6:.0f} ms after they went, in which time another "

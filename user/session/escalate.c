@@ -132,7 +132,7 @@ static int tier_emit(struct escalator *r, const struct tier_change *c)
  * to be over, whatever became of its probes meanwhile. */
 static int change_make(struct escalator *r, const struct tier_change *c, uint64_t now_ns)
 {
-	bool was_raised = session_targets_tier_of(r->targets, c->tgid) > TIER_WATCH;
+	bool was_raised = session_targets_tier_of(r->targets, c->tgid) > c->tier;
 	int err;
 
 	if (c->tier > c->before && session_targets_unprobed(r->targets, c->tgid))

@@ -53,7 +53,7 @@ void session_targets_each(const struct session_targets *t, void (*each)(void *to
 			  void *to);
 /* Handles a record that passes by: forks, execs and exits change the set of targets. */
 void session_targets_note(struct session_targets *t, const struct wire_hdr *rec);
-/* To what it is raised; TIER_WATCH: not, or not traced. */
+/* The session's, or what it is raised to; TIER_WATCH: not traced. */
 enum tier session_targets_tier_of(const struct session_targets *t, uint32_t tgid);
 /* Did the budget take all its probes, or do they wait? */
 bool session_targets_unprobed(const struct session_targets *t, uint32_t tgid);
