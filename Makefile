@@ -47,7 +47,11 @@ BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 .PHONY: all build help deps deps-test demo quick test test-long test-vm arm64 check unit mutate clean install
 .PHONY: man install-man reproducible sbom deb dist pack simjob bench bench-budget test-life
 
-all: deps build ## install what is missing, then build
+# As many at once as there are processors, unless the caller says how many: make -j1 is one.
+PARALLEL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
+all: deps ## install what is missing, then build
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build
 
 build: $(O)/ranktrace simjob simcluster ## build only
 
@@ -155,50 +159,51 @@ $(O)/bench: $(BENCH_OBJ) $(O)/libranktrace.a
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
 
 bench: deps ## speed and memory of the collector on this machine (the probe's cost too, as root)
-	$(Q)$(MAKE) --no-print-directory build $(O)/bench
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build $(O)/bench
 	$(Q)$(O)/bench $(ONLY)
 
 unit: $(UNIT) $(O)/ranktrace-replay ## build the unit tests
 
 mutate: deps-test ## how many of COUNT small mutations (SEED, FILES, ONLY) the unit tests kill: an hour, tests/mutate
-	$(Q)$(MAKE) --no-print-directory unit
-	$(Q)CFLAGS='-O0 --coverage' $(MAKE) --no-print-directory O=$(O)/covered unit
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) unit
+	$(Q)CFLAGS='-O0 --coverage' $(MAKE) --no-print-directory $(PARALLEL) O=$(O)/covered unit
 	$(Q)O='$(O)' COVERED='$(O)/covered' CC='$(CC)' CFLAGS='$(CFLAGS)' INCLUDES='$(INCLUDES)' LIBS='$(LIBS)' \
 		SEED='$(SEED)' COUNT='$(COUNT)' FILES='$(FILES)' ONLY='$(ONLY)' nice python3 -B tests/mutate/mutate.py
 
 demo: deps ## simulated 8-rank job with faults under the real tracer (root)
-	$(Q)$(MAKE) --no-print-directory build
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build
 	$(Q)O=$(O) tools/demo.sh
 
 QUICK := unit/* replay/* faults/test_f03_hang.py faults/test_f08_dstate.py faults/test_healthy.py
 quick: deps-test ## in three minutes: unit tests, house rules, replays, three end-to-end tests (root)
-	$(Q)$(MAKE) --no-print-directory build unit check
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build unit
+	$(Q)$(MAKE) --no-print-directory check
 	$(Q)O=$(O) TRIALS=1 ONLY='$(QUICK)' tests/run.sh
 
 test: deps-test ## all tests that need no GPU (root)
-	$(Q)$(MAKE) --no-print-directory build unit fuzzers-if
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build unit fuzzers-if
 	$(Q)O=$(O) tests/run.sh
 
 test-long: deps-test ## all tests, then the fault matrix with its full counts (hours; JOBS=n trials at once)
-	$(Q)$(MAKE) --no-print-directory build unit fuzzers-if
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build unit fuzzers-if
 	$(Q)O=$(O) LONG=1 TEST_TIMEOUT=7200 tests/run.sh
 	$(Q)O=$(O) python3 -B tests/faults/matrix.py
 
 test-life: deps-test ## ordinary life of a job: 30 minutes live under record and watch, 200 scripted hours
-	$(Q)$(MAKE) --no-print-directory build unit
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build unit
 	$(Q)O=$(O) LONG=1 TEST_TIMEOUT=3600 ONLY='*/test_*_life.py unit/test_hours' tests/run.sh
 
 soak: deps-test ## jobs come and go under watch and record for MINUTES (120): flat, each fault reported once (root)
-	$(Q)$(MAKE) --no-print-directory build
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build
 	$(Q)O=$(O) MINUTES=$(or $(MINUTES),120) TEST_TIMEOUT=86400 RETRY_S=0 ONLY='own/test_soak.py' tests/run.sh
 
 bench-budget: deps ## a job of 20,000 CUDA events a step: cost of its probes against the budget, its step time (root)
-	$(Q)$(MAKE) --no-print-directory build
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build
 	$(Q)O=$(O) python3 -B tools/bench/budget.py $(ARGS)
 
 .PHONY: bench-overhead
 bench-overhead: deps ## the simulated job with each tier on and off in turns: steps, price, our CPU, memory (root)
-	$(Q)$(MAKE) --no-print-directory build
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build
 	$(Q)O=$(O) python3 -B tools/bench/overhead.py $(ARGS)
 
 check: ## house rules: layers, sizes, names, licences
@@ -208,7 +213,7 @@ reproducible: deps ## build twice, in two folders, without a cache: the same byt
 	$(Q)tests/check/reproducible.sh
 
 sbom: deps ## bill of materials (SPDX 2.3) of what is installed: $(O)/ranktrace.spdx.json
-	$(Q)$(MAKE) --no-print-directory $(O)/release/ranktrace
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) $(O)/release/ranktrace
 	$(Q)python3 -B scripts/sbom.py $(O)/release/ranktrace > $(O)/ranktrace.spdx.json
 
 DEB := $(abspath $(O))/deb
@@ -255,8 +260,8 @@ arm64: ## build for arm64 into $(O)/arm64, with Debian's libraries for it unpack
 
 test-vm: ## load, count and find faults on Debian's 5.10, 6.1, 6.12 in guests, on this kernel, and on arm64 (root)
 	$(Q)scripts/deps.sh vm
-	$(Q)$(MAKE) --no-print-directory build
-	$(Q)$(MAKE) --no-print-directory arm64
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) arm64
 	$(Q)O=$(O) tests/vm/run.sh all
 
 $(O)/man/made: $(O)/ranktrace scripts/manuals.sh user/commands.def

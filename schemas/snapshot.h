@@ -84,8 +84,7 @@ struct snapshot_task {
 		prev_wait_ns;
 	__u64 preempted, prev_preempted, blocked_since_ns, at_ns, group_begin_ns;
 	__u32 state;
-	__u8 blocked, mmap_lock_held, stalled;
-	__u8 reserved;
+	__u8 blocked, mmap_lock_held, stalled, frozen;
 };
 
 struct snapshot_samples {

@@ -24,9 +24,10 @@ SANITIZE_UNIT_thread := $(filter-out unit/test_session_stacks unit/test_target_r
 
 # sanitized KIND, TARGETS: a build with that sanitizer, beside the plain build's simulated job.
 define sanitized
-	$(Q)$(MAKE) --no-print-directory build
-	$(Q)CFLAGS='$(SANITIZE_FLAGS_$(1))' $(MAKE) --no-print-directory O=$(O)/$(SANITIZE_DIR_$(1)) \
-		$(O)/$(SANITIZE_DIR_$(1))/ranktrace $(O)/$(SANITIZE_DIR_$(1))/ranktrace-replay $(2)
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) build
+	$(Q)CFLAGS='$(SANITIZE_FLAGS_$(1))' $(MAKE) --no-print-directory $(PARALLEL) \
+		O=$(O)/$(SANITIZE_DIR_$(1)) $(2) \
+		$(O)/$(SANITIZE_DIR_$(1))/ranktrace $(O)/$(SANITIZE_DIR_$(1))/ranktrace-replay
 	$(Q)rm -rf $(O)/$(SANITIZE_DIR_$(1))/lib && cp -a $(O)/lib $(O)/$(SANITIZE_DIR_$(1))/lib
 endef
 
@@ -49,7 +50,7 @@ sanitize-e2e-address sanitize-e2e-thread: sanitize-e2e-%: deps-test
 	$(Q)O=$(O)/$(SANITIZE_DIR_$*) ONLY='$(or $(ONLY),$(SANITIZE_END_TO_END))' tests/sanitize.sh
 
 valgrind: deps-lint ## unit programs under memcheck, those of SECONDS_MOST (1) seconds alone; ONLY=pattern
-	$(Q)$(MAKE) --no-print-directory unit
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) unit
 	$(Q)O=$(O) ONLY='$(ONLY)' SECONDS_MOST='$(SECONDS_MOST)' nice tests/valgrind.sh
 
 lint: deps-lint $(SKEL) ## static analysis: gcc -fanalyzer, cppcheck, clang-tidy; FILES='a.c b.h' or FILES=changed

@@ -35,7 +35,7 @@ run_one() { # name, build, seed, command...
 	log=$(log_of "$name")
 	shift 3
 	{
-		time O=$build SEED=$seed timeout --kill-after=10 "${TEST_TIMEOUT:-600}" "$@" > "$log" 2>&1 < /dev/null
+		time O=$build SEED=$seed timeout --kill-after=10 "${TEST_TIMEOUT:-900}" "$@" > "$log" 2>&1 < /dev/null
 	} 2> "$log.cpu"
 	status=$?
 	cpu_s=$(awk '{ printf "%d", $1 + $2 + 0.5 }' "$log.cpu")

@@ -337,6 +337,7 @@ struct event {
 			const char *preempted_by; /* name of the task it waited behind longest lately; "" unknown, or
 						     an idle CPU: throttled */
 			uint64_t stopped_ns;      /* total stopped; part of sleep_ns */
+			bool frozen;              /* stopped, by its cgroup's freezer */
 		} task;
 		struct {
 			uint64_t begin_ns;

@@ -9,7 +9,16 @@
 
 enum { FINDING_ANY = -1, HANG_ANY = -1, CAUSE_ANY = -1 };
 
-enum when { WHEN_ALWAYS, WHEN_CALL_SITE, WHEN_EXIT_CODE, WHEN_FILE, WHEN_KERNEL_STACK, WHEN_MOUNT, WHEN_PROCESS };
+enum when {
+	WHEN_ALWAYS,
+	WHEN_CALL_SITE,
+	WHEN_EXIT_CODE,
+	WHEN_FILE,
+	WHEN_JOB,
+	WHEN_KERNEL_STACK,
+	WHEN_MOUNT,
+	WHEN_PROCESS
+};
 
 static const struct remedy {
 	int kind, class, cause;
@@ -27,6 +36,7 @@ static bool is_known(const struct finding *f, enum when when)
 	case WHEN_CALL_SITE: return finding_has_call_site(f);
 	case WHEN_EXIT_CODE: return finding_evidence(f, EVIDENCE_EXIT_CODE) && !finding_number(f, EVIDENCE_EXIT_SIGNAL);
 	case WHEN_FILE: return finding_text(f, EVIDENCE_FILE);
+	case WHEN_JOB: return f->subject.type == SUBJECT_JOB;
 	case WHEN_KERNEL_STACK: return finding_text(f, EVIDENCE_KERNEL_STACK);
 	case WHEN_MOUNT: return finding_text(f, EVIDENCE_MOUNT);
 	case WHEN_PROCESS: return f->n_ranks && f->pids[0];

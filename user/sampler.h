@@ -65,6 +65,8 @@ struct samplers;
 
 /* Opens those of this tier. 0 or -ENOMEM. */
 int samplers_open(const struct sampler_ctx *ctx, struct samplers **ret);
+/* From now on, each samples as often as its values are renewed, or as it does by itself. */
+void samplers_often(struct samplers *s, bool often);
 /* Looks with those that are due: with one at least, with no further one from until_ns on (CLOCK_MONOTONIC); the next
  * call begins behind it. 0, or what emit() returned. */
 int samplers_run(struct samplers *s, uint64_t now_ns, uint64_t until_ns);

@@ -96,6 +96,17 @@ def without(*missing):
     return {"LD_LIBRARY_PATH": d, "RANKTRACE_NVML": f"{d}/libnvidia-ml.so.1"}
 
 
+def older_nccl():
+    """The stand-ins with a libnccl of before 2.28: ncclAlltoAll and pncclAlltoAll, one string, have other names."""
+    env = without()
+    with open(f"{env['LD_LIBRARY_PATH']}/libnccl.so.2", "r+b") as f:
+        library = f.read()
+        job.check(b"ncclAlltoAll\0" in library, "the stand-in has no ncclAlltoAll")
+        f.seek(0)
+        f.write(library.replace(b"ncclAlltoAll\0", b"ncclAlltoNot\0"))
+    return dict(env, SIM_NCCL_VERSION="22705")
+
+
 QUICK = ["all", "--quick", "--size", "64", "--memory", "10", "--bytes", "1M", "--time", "1.5"]
 
 

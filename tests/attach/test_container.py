@@ -61,7 +61,7 @@ def compare(what, truth, ops):
     job.check(not missing and not extra, f"{what}: missing {missing[:4]} extra {extra[:4]}")
 
 
-def ranks_of(name, n=RANKS, timeout=20):
+def ranks_of(name, n=RANKS, timeout=40):
     """The job's ranks as ps sees them, once all were read: it looks once, and a busy machine does not answer all."""
     limit = time.monotonic() + timeout
     while time.monotonic() < limit:
@@ -86,9 +86,10 @@ def other_library(rng, number):
     rank = rng.randrange(RANKS)
     a = record(inside, ["bash", SCRIPT, inside, f"{SIM}/layout1/libnccl.so.2",
                         f"kubepods/burstable/pod{pod}/{container}",
-                        *sim(inside, names[0], rng.randrange(1 << 30), 60, "--extra-ops", "--fault",
+                        *sim(inside, names[0], rng.randrange(1 << 30), 150, "--extra-ops", "--fault",
                              f"stop:rank={rank},step=30,sec=3")])
-    b = record(outside, sim(outside, names[1], rng.randrange(1 << 30), 60, "--extra-ops"))
+    # long enough for a busy machine's ps, which is asked for the two one after the other
+    b = record(outside, sim(outside, names[1], rng.randrange(1 << 30), 250, "--extra-ops"))
     ins, outs = ranks_of(names[0]), ranks_of(names[1])
     libs = [{(nccl_of(p)["path"], nccl_of(p)["build_id"]) for p in ps} for ps in (ins, outs)]
     print(f"inside {libs[0]}, outside {libs[1]}, pids {[(p['pid'], p['ns_pid']) for p in ins]}")
@@ -133,7 +134,7 @@ def replaced_library(rng, number):
     library = f"{path}/libnccl.so.2"
     subprocess.run(["cp", "-L", f"{SIM}/layout1/libnccl.so.2", library], check=True)
     name = f"replaced-{number}"
-    process = subprocess.Popen(sim(path, name, rng.randrange(1 << 30), 150, "--nccl-lib", library))
+    process = subprocess.Popen(sim(path, name, rng.randrange(1 << 30), 350, "--nccl-lib", library))
     before = ranks_of(name)
     while len(job.lines(f"{path}/ops.jsonl")) < 400 and process.poll() is None:
         time.sleep(0.1)

@@ -163,8 +163,9 @@ def reader_gone():
     for more, ends in (([], True), (["-o", "goes-on.rtr"], False)):
         read, write = os.pipe()
         os.close(read)
+        # so late that a session which attached slowly knows the job's steps by then: before, peers may wait for 30 s
         p = subprocess.Popen([RANKTRACE, "sim", "job", "--ranks", "2", "--steps", "2000", "--quiet", "--fault",
-                              "hang:rank=1,step=20"])
+                              "hang:rank=1,step=100"])
         code, _, err = run("record", "--pid", str(p.pid), "-d", "30", *more, stdout=write, stderr=subprocess.PIPE,
                            capture_output=False)
         p.terminate()

@@ -2,7 +2,9 @@
 """The faults of the matrix amid a job's ordinary life (simjob --life): who is named, how soon, how severe, and that
 nobody else is critical; in record, and in watch what a look from outside can show. CASES=n draws so many (4); LONG=1:
 all of both tiers; CASE=F3: those whose name begins so."""
+import json
 import os
+import subprocess
 import sys
 import time
 
@@ -12,12 +14,15 @@ import faults
 import job
 import lives
 import outside
+import rtr
 
 LIMIT_S = 5 + faults.SLACK_S  # since the first peer waited
 BLOCKED_S = (5, 6.5)          # into the D state
 UNCOUNTED_S = 10 + 3 + faults.SLACK_S
 UNNUMBERED = {"AlltoAll", "Gather", "Scatter"}  # of a session that came late
+CREATED_S = 5  # from a communicator's creation to its first operation, on a busy machine
 NEW_LIMIT_S, NEW_OPS, STEP_OPS = 10 + 2 + faults.SLACK_S, 10, 80
+NEW_S = 3  # two samples of watch, on a busy machine: only what came between them is seen
 REACHED_S, NAMED_S, AFTER_S = 180, 20, 2  # until the fault's step; then; what is looked at when it has been named
 SCALE = 0.3 if job.LONG else 0.1          # of the phases' lengths
 FLAT, NESTED, TENSOR = (), lives.NESTED, ("--layout", "tp=2,dp=4")
@@ -84,10 +89,14 @@ def last_call_ns(a, f):
 
 
 def limit_s(a, tier, truth):
-    """What watch is used to of a communicator that was made anew just before is not known (docs/findings.md)."""
-    mine = [o["comm"] for o in job.lines(a.ops_log) if o["rank"] == truth["rank"] and o["t_ns"] <= truth["t_ns"]]
-    used = {c: mine.count(c) for c in mine[-STEP_OPS:]}
-    return LIMIT_S if tier == "record" or min(used.values(), default=0) > NEW_OPS else NEW_LIMIT_S
+    """What watch is used to of a communicator that was made anew just before is not known (docs/findings.md): its
+    first sample shows no operations, the second those in between."""
+    mine = [o for o in job.lines(a.ops_log) if o["rank"] == truth["rank"] and o["t_ns"] <= truth["t_ns"]]
+    began_ns = {o["comm"]: o["t_ns"] for o in reversed(mine)}
+    recent = {o["comm"] for o in mine[-STEP_OPS:]}
+    is_new = any(began_ns[c] > truth["t_ns"] - NEW_S * 1e9 or sum(o["comm"] == c for o in mine) <= NEW_OPS
+                 for c in recent)
+    return NEW_LIMIT_S if tier == "watch" and is_new else LIMIT_S
 
 
 def check_late(a, case, f, truth, tier):
@@ -126,14 +135,34 @@ def phase_on(a, t_ns):
     return on
 
 
+def from_creation(s, comm, ops):
+    """The session saw this communicator's creation: what NCCL does not count has its own numbers there."""
+    lines = subprocess.run([job.RANKTRACE, "replay", "-q", "--ops", s.rtr], capture_output=True, text=True).stdout
+    seen = [o for o in map(json.loads, lines.splitlines()) if o["comm"] == comm and o["op"] in ops]
+    return bool(seen) and not any(o.get("seq_from_attach") for o in seen)
+
+
+def check_late_attach(a, s, comm):
+    """Only a session whose probes came behind a communicator's creation may not know its numbers: that lies shortly
+    before its first operation, by the job's own log."""
+    ops = [o for o in job.lines(a.ops_log) if o["comm"] == comm]
+    attached = rtr.attached_ns(s.rtr, rtr.NCCL)
+    began_ns, attached_ns = min(o["t_ns"] for o in ops), max(attached.get(o["pid"], 0) for o in ops)
+    job.check(attached_ns > began_ns - CREATED_S * 1e9,
+              f"{comm} began {(began_ns - attached_ns) / 1e9:.1f} s behind the attach, and is not numbered")
+
+
 def is_unseen(a, s, case, tier, truth, during):
     """Its peers wait where no number says who is late: NCCL counts nothing there, and the session saw no call, or not
     the first (docs/limits.md)."""
     ops = set(truth.get("ops", [truth.get("op")]))  # a deadlock has several
     if tier == "watch":
         return case.kind == "hang" and bool(during in ("abort", "elastic") or ops - job.COUNTED)
-    began_ns = next(o["t_ns"] for o in job.lines(a.ops_log) if o["comm"] == truth["comm"]) if ops & UNNUMBERED else None
-    return case.kind in ("hang", "mismatch") and began_ns is not None and began_ns < s.begin_ns
+    unnumbered = ops & UNNUMBERED
+    if case.kind not in ("hang", "mismatch") or not unnumbered or from_creation(s, truth["comm"], unnumbered):
+        return False
+    check_late_attach(a, s, truth["comm"])
+    return True
 
 
 def unseen(s, case, name, tier, truth, ranks, during):

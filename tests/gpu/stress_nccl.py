@@ -6,7 +6,8 @@ A reduction with one wrong element comes from doctored_nccl.c, and from each GPU
 
     python3 tests/gpu/stress_nccl.py [correct rates codes launched doctored bisect]
 
-rates: ITERATIONS (400) of each size: 1, 16 and 256 MiB, or 1 MiB alone with SMALL=1."""
+rates: ITERATIONS (400) of each size, TURNS (2) times each; medians. Sizes: 1, 16 and 256 MiB, or 1 MiB alone with
+SMALL=1. COLLECTIVES=a,b (default: all)."""
 import json
 import os
 import random
@@ -26,6 +27,7 @@ SIZES, SIZES_THEIRS = "1M-256M:16", ("-b", "1M", "-e", "256M", "-f", "16")
 if "SMALL" in os.environ:  # 1 MiB alone; theirs walks over buffers of its largest size
     SIZES, SIZES_THEIRS = "1M", ("-b", "1M", "-e", "128M", "-f", "128")
 ITERATIONS = os.environ.get("ITERATIONS", "400")
+TURNS = int(os.environ.get("TURNS", 2))
 N = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
 
 
@@ -71,10 +73,11 @@ def theirs(program):
 
 
 def rates():
-    row("collective, bytes, out or in place: ours A, A | theirs B, B | ratio; the bar is 0.98 to 1.02 from 1 MB on")
-    for name, program in PROGRAMS.items():
-        ours, others = {}, {}
-        for turn in range(2):
+    row("collective, bytes, out or in place: ours A, A | theirs B, B | ratio of medians; own spread of A, of B;",
+        "the bar is 0.98 to 1.02 from 1 MB on")
+    for name in os.environ.get("COLLECTIVES", ",".join(PROGRAMS)).split(","):
+        program, ours, others = PROGRAMS[name], {}, {}
+        for turn in range(TURNS):
             _, out, _, _ = stress(f"{name}-{turn}", "--json", "--force", "--collectives", name, "--types", "fp32",
                                   "--bytes", SIZES, "--iterations", ITERATIONS)
             for c in lines(out, "case"):
@@ -86,7 +89,13 @@ def rates():
         for key, mine in ours.items():
             b = others.get(key)
             row(f"{name:15}{key[1]:>11} {'in ' if key[0] else 'out'}", *(f"{x:8.2f}" for x in mine), "|",
-                *(f"{x:8.2f}" for x in b or []), f"| {statistics.mean(mine) / statistics.mean(b):.4f}" if b else "")
+                *(f"{x:8.2f}" for x in b or []),
+                f"| {statistics.median(mine) / statistics.median(b):.4f}; {spread(mine)}, {spread(b)}" if b else "")
+
+
+def spread(values):
+    """The largest of some runs of one tool to the smallest."""
+    return f"{max(values) / min(values):.3f}"
 
 
 def codes():

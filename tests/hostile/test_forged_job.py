@@ -117,7 +117,7 @@ def forged_memory(rng):
         time.sleep(0.5)
     if not comms_of(f"{place}/ops.jsonl"):
         job.skip("nobody may not run the stand-ins of this build")
-    victim = hostile.Victim(rng, steps=200, step_ms=100)
+    victim = hostile.Victim(rng, steps=400, step_ms=100)  # two autopsies take their time on a busy machine
     victim.wait_begun()
     own, other = comms_of(victim.ops_log), comms_of(f"{place}/ops.jsonl")
     forgers = {o["pid"]: o["rank"] for o in job.lines(f"{place}/ops.jsonl")}

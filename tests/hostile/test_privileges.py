@@ -103,6 +103,9 @@ def check_process(pid, name, rows, mine):
     for which in SETS:
         has, expected = names(int(s[which], 16)), sets[which] & mine
         job.check(has == expected, f"{name} ({pid}) {which}: has {sorted(has)}, documented {sorted(expected)}")
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        more = names(int(status(f"{pid}/task/{thread}")["CapPrm"], 16)) - row["caps"]
+        job.check(not more, f"{name} ({pid}), thread {thread}: has {sorted(more)} beside what is documented")
     job.check(s["Uid"].split() == s["Gid"].split() == [row["user"]] * 4, f"{name}: {s['Uid']}, {s['Gid']}")
     job.check(s["Groups"].strip() == "" or row["user"] == "0", f"{name}: groups {s['Groups']}")
     job.check(s["NoNewPrivs"] == "1", f"{name}: may gain privileges")

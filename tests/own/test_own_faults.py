@@ -152,14 +152,26 @@ def of_name(d, name):
     return sorted(p for p, known in d.family().items() if known == name)
 
 
+def zygote_used(d, pid):
+    """One that cannot have another page shows that when it makes a reader, and may not be asked to for long: until it
+    has ended it counts as hit, and no other may be."""
+    for reader in of_name(d, "ranktrace-read"):
+        os.kill(reader, signal.SIGKILL)
+    time.sleep(1)
+    if is_alive(pid):
+        os.kill(pid, signal.SIGKILL)
+
+
 def worker_fault(rng, d, name, group, faults):
     """It cannot have another page of address space; or what takes its place has no memory: the kernel kills that, or
-    who makes it."""
+    who makes it. A zygote's place is taken by what another one makes: that is left alone meanwhile."""
     pid = rng.choice(of_name(d, name))
-    fault = rng.choice(faults)
+    fault = rng.choice([f for f in faults if f != "memory" or name != "ranktrace-zyg"])
     if fault == "limit":
         pages = int(cgroups.read(f"/proc/{pid}/statm").split()[0])
         resource.prlimit(pid, resource.RLIMIT_AS, (pages * resource.getpagesize(), resource.RLIM_INFINITY))
+        if name == "ranktrace-zyg":
+            zygote_used(d, pid)
         return fault
     for zygote in of_name(d, "ranktrace-zyg")[:1] if fault == "memory" else []:
         group.add(zygote)

@@ -119,8 +119,10 @@ class Session:
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
-        for line in self.process.stdout:
-            self.findings.append(json.loads(line))
+        with open(f"{self.dir}/findings.jsonl", "w", buffering=1) as kept:  # what a failure is looked at by
+            for line in self.process.stdout:
+                self.findings.append(json.loads(line))
+                kept.write(line)
 
     def stderr(self):
         with open(f"{self.dir}/stderr") as f:
@@ -139,9 +141,11 @@ class Session:
         return [f for f in self.last() if not f["caused_by"] and f["kind"] not in ("observation", "lost_events")]
 
     def names(self, e):
-        """What it reports of that fault: the rank, as stopped, or as the reason of a hang."""
-        return [f for f in self.roots() if f["ranks"] == [e.rank] and set(f["pids"]) <= e.pids() and
-                (f["kind"] == "hang" and f["class"] == FAULTS[e.fault] or f["kind"] == FAULTS[e.fault])]
+        """What it reports of that fault: the rank, as stopped, or as the reason of a hang. By any of its words: at the
+        job's end the rank may die a moment before its peers, and that is the last one."""
+        said = {f["id"] for f in list(self.findings) if f["ranks"] == [e.rank] and set(f["pids"]) <= e.pids() and
+                (f["kind"] == "hang" and f["class"] == FAULTS[e.fault] or f["kind"] == FAULTS[e.fault])}
+        return [f for f in self.roots() if f["id"] in said]
 
     def sample(self):
         mine, maps = [self.process.pid] + cost.children(self.process.pid), cost.bpf_maps(self.process.pid)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs beside few: judges how soon an attach is over
 """8 running ranks: the first operation is seen within 1 s after the start of the tracer."""
 import sys
 

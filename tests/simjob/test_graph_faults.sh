@@ -30,7 +30,7 @@ ends = [op["t_ns"] for op in map(json.loads, open(sys.argv[1])) if op["rank"] ==
 took = [(b - a) / 1e6 for a, b in zip(ends, ends[1:])]
 slow, healthy = took[8:11], took[4:7] + took[12:]
 print("slow", [round(t, 1) for t in slow], "healthy", [round(t, 1) for t in healthy])
-sys.exit(not (min(slow) > 2.2 * sorted(healthy)[len(healthy) // 2]))
+sys.exit(not (min(slow) > 1.8 * sorted(healthy)[len(healthy) // 2]))
 PY
 }
 

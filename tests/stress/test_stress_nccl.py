@@ -13,7 +13,7 @@ import time
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 from net_hosts import Hosts
-from stress import LOST, SIM, Gpus, dip, without
+from stress import LOST, SIM, Gpus, dip, older_nccl, without
 
 draw, _ = job.seed()
 RANKTRACE = os.path.abspath(job.RANKTRACE)
@@ -82,6 +82,11 @@ def healthy():
     job.check([v["passed"] for v in by["verdict"]] == [True] * 3 and not err, f"{by['verdict']} {err}")
     status, by, _ = nccl(2, *QUICK, "--types", "fp32", "--bytes", "8-64K:16")
     expect("2 healthy, small sizes", status, by, 0)
+    status, by, err = nccl(3, "--collectives", "alltoall", "--types", "all", "--bytes", "8-64K:64", "--iterations", "4",
+                           **older_nccl())
+    expect("alltoall of Send and Recv", status, by, 0)
+    job.check(len(by["case"]) == 12 * 3 and not err, f"{len(by['case'])} cases: {err}")
+    job.check(all(c["status"] == "done" and c["wrong"] == 0 and c["checked"] for c in by["case"]), f"{by['case']}")
     scaling()
 
 
@@ -116,11 +121,14 @@ def wrong():
 
 
 def stalled():
-    status, by, _ = nccl(4, *ONE, "--limit", "0.5", SIM_NCCL_HANG="2:0")
+    limit = ["--limit", "2"]  # ranks have to come within it, too: a busy host needs more than half a second
+    status, by, _ = nccl(4, *ONE, *limit, SIM_NCCL_HANG="2:0")
     expect("one does not come", status, by, 1, [2], "stalled")
-    status, by, _ = nccl(3, *QUICK, "--collectives", "sendrecv", "--types", "fp32", "--limit", "0.5",
-                         SIM_NCCL_HANG="1:0")
-    expect("one does not come to Send and Recv", status, by, 1, [1], "stalled")
+    for what, collective, library in (("Send and Recv", "sendrecv", {}), ("AlltoAll", "alltoall", {}),
+                                      ("Send and Recv of an alltoall", "alltoall", older_nccl())):
+        status, by, _ = nccl(3, *QUICK, "--collectives", collective, "--types", "fp32", *limit,
+                             SIM_NCCL_HANG="1:0", **library)
+        expect(f"one does not come to {what}", status, by, 1, [1], "stalled")
     status, by, _ = nccl(3, *QUICK, "--limit", "5", SIM_GPU_LOSE="1:30")
     expect("lost in the middle", status, by, 1, [1], "lost")
 

@@ -8,29 +8,43 @@ import sys
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [f"{here}/../aid", f"{here}/../replay"]
 import job
-from stress import Gpus, expect, stress
+from stress import Gpus, expect, older_nccl, stress
 from test_stress_schema import lines_check
 
 CASES = ["--bytes", "64K", "--iterations", "4", "--types", "fp32,bf16"]
 
 
-def recorded():
-    g = Gpus(3)
+OPERATIONS = 3 * 2 * 13  # 3 ranks, 2 types: 5 + 4 and 4 for p99, out of place; in place the check needs one more
+PART = 21840  # of 64 KiB by 3, whole 16 bytes
+
+
+def recorded(has_alltoall=True):
+    g = Gpus(3, **{} if has_alltoall else older_nccl())
     path = f"{g.dir}/run.pftrace"
     p = stress(g, "nccl", *CASES, "--json", "--trace", path)
     lines = lines_check("traced", p.stdout)
     rows = {x["measure"]: x for x in lines if x["type"] == "traced"}
     print({name: (x["recorded"], x["issued"]) for name, x in rows.items()})
     job.check(p.returncode == 0, f"exit {p.returncode}: {p.stderr}")
-    # 3 ranks, 2 types: 5 + 4 operations and 4 for p99 out of place; in place the check needs one more
-    job.check({n: x["issued"] for n, x in rows.items() if n not in ("Send", "Recv")} ==
-              dict.fromkeys(("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"), 3 * 2 * (13 + 14)),
-              f"{rows}")
-    job.check(rows["Send"]["issued"] == rows["Recv"]["issued"] == 3 * 2 * 13 * (3 + 1), f"{rows}")
+    want = dict.fromkeys(("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"), OPERATIONS + 3 * 2 * 14)
+    sent = (OPERATIONS, OPERATIONS << 16)
+    if has_alltoall:
+        want["AlltoAll"] = OPERATIONS
+        job.check(rows["AlltoAll"]["bytes_issued"] == OPERATIONS * PART, f"{rows}")
+    else:
+        sent = (4 * OPERATIONS, OPERATIONS * ((1 << 16) + 3 * PART))
+    job.check({n: x["issued"] for n, x in rows.items() if n not in ("Send", "Recv")} == want, f"{rows}")
+    for name in ("Send", "Recv"):
+        job.check((rows[name]["issued"], rows[name]["bytes_issued"]) == sent, f"{rows}")
     job.check(all(x["recorded"] == x["issued"] and x["bytes_recorded"] == x["bytes_issued"] > 0 and not x["failed"]
                   for x in rows.values()), f"{rows}")
     job.check(os.path.getsize(path) > 50000 and os.path.exists(f"{g.dir}/run.rtr"), "no timeline")
     job.check(not os.path.exists(f"{g.dir}/run.issued"), "a file was left")
+
+
+def recorded_of_transfers():
+    """A library without ncclAlltoAll: an alltoall is a Send and a Recv for each rank."""
+    recorded(has_alltoall=False)
 
 
 def failed():
@@ -53,5 +67,5 @@ def not_possible():
 
 
 job.need_root()
-for case in (recorded, failed, not_possible):
+for case in (recorded, recorded_of_transfers, failed, not_possible):
     case()

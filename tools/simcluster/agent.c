@@ -10,13 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "tools/simcluster/rank_report.h"
 
 #define SLOT_S 0.05
-#define SLOTS 256          /* 12 s: no message is later */
+#define SLOTS 1400         /* 70 s: no message is later */
 #define READ_BEFORE_S 0.06 /* counters and threads are so old at the most when the message is made */
 #define JITTER_S 0.005
 #define DAY_S 86400.0
+#define ROLLED_OUT_S 20.0 /* an upgrade: all hosts, each without an agent for so long: */
+#define GONE_LEAST_S 2.0
+#define GONE_MORE_S 7.0
+#define CUT_HOSTS 8 /* one in so many is cut off, for */
+#define CUT_S 60.0
 
 struct message { /* on its way */
 	int host;
@@ -28,11 +34,12 @@ struct message { /* on its way */
 
 struct agent {
 	char name[24];
-	double turn_s; /* of a second */
-	double host_s; /* the host's clock at the simulation's 0 */
-	double late_s; /* its messages, all of them */
-	uint64_t sequence;
-	double arrives_s; /* of the last one: messages of a host keep their order */
+	double turn_s;          /* of a second */
+	double host_s;          /* the host's clock at the simulation's 0 */
+	double late_s;          /* its messages, all of them */
+	uint64_t run, sequence; /* which process of it this is, from 1 */
+	bool gone, young;       /* young: it has not found the ranks yet */
+	double arrives_s;       /* of the last one: messages of a host keep their order */
 };
 
 struct agents {
@@ -67,6 +74,7 @@ struct agents *agents_new(const struct cluster *c, const struct noise *n, uint64
 		struct agent *one = &a->all[h];
 
 		snprintf(one->name, sizeof(one->name), "node%05d", h);
+		one->run = 1;
 		one->turn_s = draw_unit(&a->draw);
 		one->host_s = draw_between(&a->draw, 1, 40) * DAY_S;
 		one->late_s = draw_unit(&a->draw) * (n->skew_s + n->lag_s);
@@ -116,7 +124,7 @@ static void head_put(const struct agents *a, const struct agent *one, double now
 	r->version = REPORT_VERSION;
 	r->host = (char *)one->name;
 	r->boot_id = (char *)a->boot_id;
-	r->agent = 1;
+	r->agent = one->run;
 	r->sequence = one->sequence;
 	r->now_ns = (uint64_t)((one->host_s + now_s * (1 + a->noise.drift)) * 1e9);
 	r->hang_limit_ns = 1500000000ull;
@@ -140,7 +148,7 @@ static size_t message_write(struct agents *a, int host, double now_s)
 	r.processes = procs;
 	r.gpus = gpus;
 	r.findings = findings;
-	for (int k = 0; k < PER_HOST; k++) {
+	for (int k = 0; k < PER_HOST && !a->all[host].young; k++) {
 		int rank = host * PER_HOST + k;
 
 		memset(&parts[k], 0, sizeof(parts[k]));
@@ -152,17 +160,26 @@ static size_t message_write(struct agents *a, int host, double now_s)
 		if (parts[k].blocked.kind)
 			findings[r.n_findings++] = &parts[k].blocked;
 	}
+	a->all[host].young = false;
 	return report_pack(&r, a->bytes);
 }
 
 /* --- on their way --- */
 
-static int message_send(struct agents *a, int host, double now_s)
+/* When the bus can be reached from this host. */
+static double reached_s(const struct agents *a, const struct fault *f, int host, double now_s)
+{
+	bool cut = f->kind == FAULT_CUT && host < (a->c->n_hosts + CUT_HOSTS - 1) / CUT_HOSTS;
+
+	return cut && now_s >= f->begin_s && now_s < f->begin_s + CUT_S ? f->begin_s + CUT_S : now_s;
+}
+
+static int message_send(struct agents *a, const struct fault *f, int host, double now_s)
 {
 	size_t len = message_write(a, host, now_s), slot;
 	struct agent *one = &a->all[host];
 	struct message *m;
-	double at_s = now_s + one->late_s + draw_exponential(&a->draw, JITTER_S);
+	double at_s = reached_s(a, f, host, now_s) + one->late_s + draw_exponential(&a->draw, JITTER_S);
 
 	a->n++;
 	a->n_bytes += len;
@@ -229,6 +246,51 @@ static bool has_turn(const struct agent *one, double from_s, double to_s, double
 	return *ret_s < to_s;
 }
 
+/* One of [0, 1) for a host, without a draw: what else is drawn stays as it is. */
+static double unit_of(int host, uint64_t what)
+{
+	return (double)(hash_mix((uint64_t)host, what) >> 11) * 0x1p-53;
+}
+
+/* All agents are upgraded, this one now. */
+static bool is_upgraded(const struct agents *a, const struct fault *f, int host, double now_s)
+{
+	double after_s = f->kind == FAULT_UPGRADE ? 0 : a->noise.upgrade_s;
+	double from_s = f->begin_s + after_s + ROLLED_OUT_S * unit_of(host, 1);
+
+	return (after_s > 0 || f->kind == FAULT_UPGRADE) && now_s >= from_s &&
+	       now_s < from_s + GONE_LEAST_S + GONE_MORE_S * unit_of(host, 2);
+}
+
+static bool is_silent(const struct agents *a, const struct fault *f, int host, double now_s)
+{
+	if (a->noise.late_s > 0 && now_s < f->begin_s + a->noise.late_s)
+		return true;
+	if (is_upgraded(a, f, host, now_s))
+		return true;
+	return f->rank >= 0 && host == f->rank / PER_HOST && now_s >= f->silent_s && now_s < f->spoken_s;
+}
+
+/* Another process of it, or that of a host in its place: its sequence begins anew, and it has seen nothing before; the
+ * kernel's totals go on. */
+static void agent_begin(struct agents *a, const struct fault *f, int host)
+{
+	struct agent *one = &a->all[host];
+
+	if (f->kind == FAULT_REPLACE)
+		snprintf(one->name, sizeof(one->name), "spare%05d", host);
+	one->gone = false;
+	one->young = true;
+	one->run++;
+	one->sequence = 0;
+	for (int k = 0; k < PER_HOST; k++) {
+		struct rank_seen *seen = &a->seen[host * PER_HOST + k];
+
+		memset(seen->comms, 0, sizeof(seen->comms));
+		seen->read_s = seen->before_s = 0;
+	}
+}
+
 int agents_run(struct agents *a, const struct fault *f, double from_s, double to_s, deliver *each, void *to)
 {
 	int err = 0;
@@ -238,9 +300,13 @@ int agents_run(struct agents *a, const struct fault *f, double from_s, double to
 
 		if (!has_turn(&a->all[h], from_s, to_s, &now_s) || now_s < READ_BEFORE_S)
 			continue;
-		if (f->rank >= 0 && h == f->rank / PER_HOST && now_s >= f->silent_s)
+		if (is_silent(a, f, h, now_s)) {
+			a->all[h].gone = true;
 			continue;
-		err = message_send(a, h, now_s);
+		}
+		if (a->all[h].gone)
+			agent_begin(a, f, h);
+		err = message_send(a, f, h, now_s);
 	}
 	while (!err && a->slot_s + SLOT_S <= to_s + 1e-9)
 		err = slot_deliver(a, each, to);

@@ -11,14 +11,16 @@
 #include "tools/simcluster/fault.h"
 
 struct noise {
-	double skew_s;  /* of two hosts' clocks, and as much that the ways of two hosts differ */
-	double drift;   /* 20e-6 */
-	double error_s; /* of the inferred end of an operation; INFINITY: no end is known */
-	double loss;    /* share of messages */
-	double lag_s;   /* an agent is so late at the most */
-	bool asleep;    /* hosts sleep while they wait for their GPU, else they spin */
-	bool calls;     /* probes are on: entered, reached, completed; else counters alone */
-	bool capped;    /* GPUs are at their power cap, where their clocks go up and down */
+	double skew_s;    /* of two hosts' clocks, and as much that the ways of two hosts differ */
+	double drift;     /* 20e-6 */
+	double error_s;   /* of the inferred end of an operation; INFINITY: no end is known */
+	double loss;      /* share of messages */
+	double lag_s;     /* an agent is so late at the most */
+	double late_s;    /* agents are started so long after the fault struck; 0: before the job */
+	double upgrade_s; /* so long after it all agents are started anew; 0: they are not */
+	bool asleep;      /* hosts sleep while they wait for their GPU, else they spin */
+	bool calls;       /* probes are on: entered, reached, completed; else counters alone */
+	bool capped;      /* GPUs are at their power cap, where their clocks go up and down */
 };
 
 struct agents;

@@ -145,7 +145,8 @@ void cluster_free(struct cluster *c)
 void cluster_reset(struct cluster *c)
 {
 	for (int r = 0; r < c->n_ranks; r++) {
-		c->ranks[r].pause = (struct rank_pause){ 0 };
+		if (!(c->ranks[r].pause.to_s > c->end_s)) /* one that is halted by the clock stays so */
+			c->ranks[r].pause = (struct rank_pause){ 0 };
 		c->ranks[r].world_first = false;
 	}
 	c->work_factor = 1;
@@ -169,6 +170,8 @@ enum host_state host_state_at(const struct cluster *c, int rank, double at_s)
 	const struct rank_pause *p = &c->ranks[rank].pause;
 	int i = 0;
 
+	if (p->from_s > 0 && at_s >= p->from_s && at_s < p->to_s)
+		return HOST_PAUSES;
 	while (i < c->n_ops && called[i] <= at_s)
 		i++;
 	if (i == c->n_ops || (c->ranks[rank].world_first && at_s >= p->begin_s))

@@ -46,6 +46,8 @@ struct rank_pause { /* of one rank in this step; one at most */
 	int op;         /* it comes before the host calls that */
 	double s;       /* INFINITY: it never calls */
 	double begin_s; /* when the host got there; set by the step */
+	double from_s;  /* 0; else from that time on, wherever the host is then, */
+	double to_s;    /* until then; INFINITY: for ever */
 };
 
 struct sim_rank {

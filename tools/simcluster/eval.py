@@ -26,7 +26,10 @@ NAMES = {"stop": "stopped (F1)", "kill": "killed (F2)", "hang": "sleeps, nested 
          "two": "two ranks sleep (F19)", "host": "host and agent gone", "dstate": "D state (F8)",
          "busy": "spins (F3)", "deadlock": "order of two communicators (F4)", "slow": "GPU slower (F11)",
          "late": "rank late (F10)", "none": "nothing", "agent": "agent gone (F20)",
-         "traffic": "shared link slow (F13)", "imbalance": "heavy stage, sequences (F16)"}
+         "traffic": "shared link slow (F13)", "imbalance": "heavy stage, sequences (F16)",
+         "suspend": "job suspended", "resume": "job suspended for 15 s",
+         "upgrade": "agents started anew", "cut": "agents cut off for 60 s",
+         "replace": "host gone, job goes on on a spare"}
 SEED = 1001
 WIDE = ["-n", "10240"]
 SMALL = ["-n", "1024"]
@@ -46,6 +49,7 @@ CASES = {
                SMALL + CALLS + ["--watch", "14", "--capped"], ("slow",), 8, 300),
     "bigcalls": ("10,240 ranks, probes on", WIDE + CALLS + ["--warm", "35", "--watch", "14"], SLOW, 4, 300),
     "gone": ("1,024 ranks, probes on, 45 s watched", SMALL + CALLS + ["--watch", "45"], ("host",), 8, 300),
+    "events": ("1,024 ranks, probes on, 100 s watched", SMALL + CALLS + ["--watch", "100"], score.EVENTS, 4, 100),
     "noisy": ("1,024 ranks, 200 ms skew, 5 % of messages lost", SMALL + NOISY, HANGS, 16, 300),
     "asleep": ("1,024 ranks, hosts sleep while they wait", SMALL + ["--asleep"], HANGS, 8, 300),
     "life": ("1,024 ranks, life", SMALL, None, 0.5, None),
@@ -237,11 +241,16 @@ def bar_straggler(results):
     return rows + [("stragglers: never a wrong rank", wrong == 0, f"{wrong} pages")]
 
 
-def bar_quiet(results):
-    found = together(results["center"][0], score.QUIET) + together(results["calls"][0], score.QUIET)
+def none_named(text, found):
     bad = sum(score.wrong(t)[0] for t in found)
-    return [("no rank named where none is to blame (F13, F16, F20)", bad == 0 if found else None,
-             f"{bad} pages in {len(found)} trials" if found else "not run")]
+    return (text, bad == 0 if found else None, f"{bad} pages in {len(found)} trials" if found else "not run")
+
+
+def bar_quiet(results):
+    quiet = together(results["center"][0], score.QUIET) + together(results["calls"][0], score.QUIET)
+    return [none_named("no rank named where none is to blame (F13, F16, F20)", quiet),
+            none_named("nor where agents are upgraded or cut off, or the job was suspended for a while",
+                       together(results["events"][0], score.EVENTS))]
 
 
 def life_wrong(verdicts):
@@ -287,7 +296,7 @@ def table_bars(rows):
 
 
 def class_row(fault, found):
-    s, quiet = score.score(found), fault in score.QUIET
+    s, quiet = score.score(found), fault in score.QUIET + score.EVENTS
     notes = sum(v["severity"] == "info" for t in found for v in t["verdicts"]) / s["n"]
     shares = ["-"] * 3 if quiet else [percent(s[k]) for k in ("top1", "top3", "recall")]
     return (NAMES[fault], s["n"], *shares, percent(s["precision"]), seconds(s["p50"]), seconds(s["p90"]), s["wrong"],

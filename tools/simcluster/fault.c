@@ -6,6 +6,11 @@
 
 #include <string.h>
 
+#define SUSPENDED_S 15.0
+#define REPLACED_AFTER_S 60.0 /* a watchdog or a scheduler has ended the job by then, and */
+#define REPLACED_GAP_S 30.0   /* so long later it goes on; */
+#define SPARE_BEFORE_S 4.0    /* the spare's agent reports before that */
+
 static const char *const names[] = {
 #define X(id, name, help) [FAULT_##id] = name,
 	FAULTS(X)
@@ -29,7 +34,16 @@ bool fault_find(const char *name, enum fault_kind *ret)
 
 static bool has_rank(enum fault_kind kind)
 {
-	return kind != FAULT_NONE && kind != FAULT_TRAFFIC && kind != FAULT_IMBALANCE;
+	switch (kind) {
+	case FAULT_NONE:
+	case FAULT_TRAFFIC:
+	case FAULT_IMBALANCE:
+	case FAULT_SUSPEND:
+	case FAULT_RESUME:
+	case FAULT_UPGRADE:
+	case FAULT_CUT: return false;
+	default: return true;
+	}
 }
 
 void fault_draw(struct fault *f, enum fault_kind kind, double severity, const struct cluster *c, struct draw *d)
@@ -44,6 +58,7 @@ void fault_draw(struct fault *f, enum fault_kind kind, double severity, const st
 			     .rank2 = -1,
 			     .op = draw_below(d, passes),
 			     .silent_s = INFINITY,
+			     .spoken_s = INFINITY,
 			     .first_s = INFINITY,
 			     .begin_s = INFINITY };
 	while (kind == FAULT_TWO && (f->rank2 < 0 || rank_replica(c, f->rank2) == rank_replica(c, f->rank)))
@@ -61,6 +76,25 @@ static void host_ends(const struct fault *f, struct cluster *c)
 
 	for (int r = first; r < first + PER_HOST; r++)
 		pause_set(c, r, PAUSE_DEAD, f->op, INFINITY);
+}
+
+/* As a scheduler's signals reach the hosts: within two seconds. */
+static void all_stopped(struct cluster *c, double for_s, struct draw *d)
+{
+	double from_s = 0, to_s = INFINITY;
+
+	for (int r = 0; r < c->n_ranks; r++) {
+		if (r % PER_HOST == 0) {
+			from_s = c->end_s + 2 * draw_unit(d);
+			to_s = c->end_s + for_s + 2 * draw_unit(d);
+		}
+		c->ranks[r].pause = (struct rank_pause){ .kind = PAUSE_STOPPED,
+							 .op = -1,
+							 .s = INFINITY,
+							 .begin_s = from_s,
+							 .from_s = from_s,
+							 .to_s = to_s };
+	}
 }
 
 void link_slow_somewhere(struct cluster *c, struct draw *d)
@@ -91,6 +125,15 @@ void fault_before(struct fault *f, struct cluster *c, struct draw *d)
 		c->ranks[f->rank].world_first = true;
 		break;
 	case FAULT_HOST: host_ends(f, c); break;
+	case FAULT_REPLACE:
+		if (!f->struck)
+			host_ends(f, c);
+		break;
+	case FAULT_SUSPEND: all_stopped(c, INFINITY, d); break;
+	case FAULT_RESUME:
+		if (!f->struck)
+			all_stopped(c, SUSPENDED_S, d);
+		break;
 	case FAULT_SLOW: c->ranks[f->rank].gpu_factor = f->severity; break;
 	case FAULT_LATE: pause_set(c, f->rank, PAUSE_WORK, 0, (f->severity - 1) * c->shape.step_s); break;
 	case FAULT_TRAFFIC: link_slow_somewhere(c, d); break;
@@ -108,6 +151,15 @@ void fault_after(struct fault *f, const struct cluster *c)
 	f->first_s = cluster_first_wait(c, f->rank);
 	if (f->kind == FAULT_AGENT)
 		f->silent_s = c->begin_s;
-	if (f->kind == FAULT_HOST)
+	if (f->kind == FAULT_HOST || f->kind == FAULT_REPLACE)
 		f->silent_s = c->ranks[f->rank].pause.begin_s;
+}
+
+void fault_turn(struct fault *f, struct cluster *c, double now_s)
+{
+	if (f->kind != FAULT_REPLACE || !f->struck || !isinf(f->spoken_s) || now_s < f->silent_s + REPLACED_AFTER_S)
+		return;
+	c->end_s = now_s;
+	cluster_restart(c, REPLACED_GAP_S);
+	f->spoken_s = c->begin_s - SPARE_BEFORE_S;
 }

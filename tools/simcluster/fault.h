@@ -16,8 +16,13 @@
 	X(BUSY, "busy", "the same, spinning on a CPU (F3)") \
 	X(DEADLOCK, "deadlock", "one rank calls two communicators in the other order (F4)") \
 	X(DSTATE, "dstate", "one rank's main thread is in D state without end (F8)") \
+	X(SUSPEND, "suspend", "the job is suspended: all ranks are stopped, a host after the other, within a step") \
+	X(RESUME, "resume", "the same, and goes on after 15 s, a host after the other") \
 	X(TWO, "two", "two ranks sleep, of different replicas (F19)") \
 	X(HOST, "host", "a host is gone, with its agent") \
+	X(UPGRADE, "upgrade", "all agents are started anew, each for itself within 20 s; ranks train on") \
+	X(CUT, "cut", "an eighth of the agents reaches no bus for 60 s, and sends all of it then; ranks train on") \
+	X(REPLACE, "replace", "a host is gone, and after a minute the job goes on without it, on a spare") \
 	X(AGENT, "agent", "an agent is gone, its ranks train on (F20)") \
 	X(SLOW, "slow", "one GPU takes longer (F11)") \
 	X(LATE, "late", "a rank of the first stage begins each step late: slow input (F10)") \
@@ -38,6 +43,7 @@ struct fault {
 	int op;          /* it begins there, in the next step */
 	bool struck;     /* that step was run */
 	double silent_s; /* its host's agent says nothing from then on; INFINITY: it does */
+	double spoken_s; /* of REPLACE: the agent of the host in its place speaks from then on */
 	double first_s;  /* the first peer waits; INFINITY: none does (yet) */
 	double begin_s;  /* of the first step that has it */
 };
@@ -48,6 +54,8 @@ void fault_draw(struct fault *f, enum fault_kind kind, double severity, const st
 /* Before a step: what it does in it. After the step: what followed. */
 void fault_before(struct fault *f, struct cluster *c, struct draw *d);
 void fault_after(struct fault *f, const struct cluster *c);
+/* While a step never ends: what follows by the clock. */
+void fault_turn(struct fault *f, struct cluster *c, double now_s);
 
 struct life {        /* each 0: never. In steps, at the mean */
 	double rate; /* times as often as a real job has it */

@@ -28,6 +28,9 @@ enum {
 	OPT_CALLS,
 	OPT_ASLEEP,
 	OPT_CAPPED,
+	OPT_LATE,
+	OPT_HUB_LATE,
+	OPT_UPGRADE,
 	OPT_SEVERITY,
 	OPT_WARM,
 	OPT_WATCH,
@@ -43,7 +46,7 @@ struct options {
 	struct shape shape;
 	struct noise noise;
 	struct trials trials;
-	double warm_s, life_h, rate;
+	double warm_s, life_h, rate, hub_late_s;
 	const char *durations, *nats;
 };
 
@@ -64,6 +67,9 @@ static const struct argp_option options[] = {
 	{ "lag", OPT_LAG, "SEC", 0, "an agent is late by that at most (0)", 0 },
 	{ "calls", OPT_CALLS, NULL, 0, "probes are on: entered, reached, completed", 0 },
 	{ "asleep", OPT_ASLEEP, NULL, 0, "hosts sleep in waits for GPUs, not spin", 0 },
+	{ "late", OPT_LATE, "SEC", 0, "they are started so long after the fault struck (before the job)", 0 },
+	{ "upgrade", OPT_UPGRADE, "SEC", 0, "they are started anew so long after the fault struck (never)", 0 },
+	{ "hub-late", OPT_HUB_LATE, "SEC", 0, "the hub is (before the job)", 0 },
 	{ "capped", OPT_CAPPED, NULL, 0, "GPUs are at their power cap: clocks vary by 6 %, not 0.5", 0 },
 	{ NULL, 0, NULL, 0, "What is run:", 3 },
 	{ "fault", 'f', "KIND,...", 0, "one a trial (none); --faults lists them", 0 },
@@ -133,6 +139,9 @@ static error_t noise_parse(int key, char *arg, struct argp_state *state, struct 
 	case OPT_LOSS: o->noise.loss = number_of(arg, 0, 0.5, state); return 0;
 	case OPT_LAG: o->noise.lag_s = number_of(arg, 0, 5, state); return 0;
 	case OPT_CALLS: o->noise.calls = true; return 0;
+	case OPT_LATE: o->noise.late_s = number_of(arg, 0, 1e6, state); return 0;
+	case OPT_UPGRADE: o->noise.upgrade_s = number_of(arg, 0, 1e6, state); return 0;
+	case OPT_HUB_LATE: o->hub_late_s = number_of(arg, 0, 1e6, state); return 0;
 	case OPT_ASLEEP: o->noise.asleep = true; return 0;
 	case OPT_CAPPED: o->noise.capped = true; return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -172,6 +181,7 @@ static int work(struct options *o)
 		fprintf(stderr, "sim cluster: %s\n", strerror(-err));
 		return EXIT_FAILED;
 	}
+	r.hub_late_s = o->hub_late_s;
 	err = o->nats ? publish_run(&r, &o->trials, o->nats, o->warm_s) : run_until(&r, o->warm_s);
 	if (!err && !o->nats)
 		err = o->life_h ? life_run(&r, o->life_h * 3600) : trials_run(&r, &o->trials);
@@ -204,7 +214,7 @@ int main(int argc, char **argv)
 	};
 	struct options o = { .ranks = 10240,
 			     .shape = { 8, 16, 0, 16, 2, 0.03, 0.5, 1.05 },
-			     .noise = { 0.01, 20e-6, 1e-3, 0, 0, false, false },
+			     .noise = { .skew_s = 0.01, .drift = 20e-6, .error_s = 1e-3 },
 			     .trials = { .n_kinds = 1,
 					 .severity = 1.1,
 					 .n = 1,

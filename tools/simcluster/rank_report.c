@@ -435,6 +435,8 @@ bool rank_report(const struct read_at *r, int rank, struct rank_seen *seen, stru
 		alive_put(r, rank, there, seen, to);
 		return true;
 	}
+	if (!(seen->read_s > 0)) /* it was gone before this agent looked */
+		return false;
 	members_put(r, rank, seen, to);
 	death_put(r, dead_s, 9, &to->proc);
 	return true;

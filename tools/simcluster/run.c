@@ -48,6 +48,14 @@ static void step_next(struct run *r)
 		fault_after(&r->fault, c);
 }
 
+/* While no hub is there. */
+static int dropped(void *to, const struct delivery *d)
+{
+	(void)to;
+	(void)d;
+	return 0;
+}
+
 int run_until(struct run *r, double to_s)
 {
 	int err = 0;
@@ -55,9 +63,12 @@ int run_until(struct run *r, double to_s)
 	while (r->now_s < to_s && !err) {
 		double next_s = r->now_s + CHUNK_S;
 
+		fault_turn(&r->fault, &r->cluster, r->now_s);
 		while (!r->cluster.step || r->cluster.end_s <= r->now_s)
 			step_next(r);
-		err = agents_run(r->agents, &r->fault, r->now_s, next_s, r->deliver, r->to);
+		err = agents_run(
+			r->agents, &r->fault, r->now_s, next_s,
+			r->hub_late_s > 0 && r->now_s < r->fault.begin_s + r->hub_late_s ? dropped : r->deliver, r->to);
 		if (!err && r->to == r->judge)
 			err = judge_tick(r->judge, next_s);
 		r->now_s = next_s;

@@ -15,8 +15,9 @@ struct run {
 	struct fault fault;
 	struct draw draw;
 	double now_s;
-	bool armed;       /* the fault strikes in the step that comes next */
-	deliver *deliver; /* where messages go; the judge */
+	double hub_late_s; /* the hub is started so long after the fault struck; 0: before the job */
+	bool armed;        /* the fault strikes in the step that comes next */
+	deliver *deliver;  /* where messages go; the judge */
 	void *to;
 };
 

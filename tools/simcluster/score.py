@@ -2,7 +2,8 @@
 """What the trials of the simulated cluster are worth: who was named first, how soon, and who was named wrongly."""
 
 PAGES = ("warning", "critical")
-QUIET = ("none", "agent", "traffic", "imbalance")  # no rank is to be named
+QUIET = ("none", "agent", "traffic", "imbalance", "suspend")  # no rank is to be named
+EVENTS = ("resume", "upgrade", "cut")                        # nor here, and they take a minute
 NAMING = ("hang", "stopped", "d_state", "straggler", "mismatch", "cpu_starved", "io_stall")
 
 
@@ -22,9 +23,15 @@ def said_s(trial, verdict):
     return verdict.get("warned_s")
 
 
+def of_the_job(verdict):
+    """That its ranks are all stopped blames none of them."""
+    return verdict["kind"] == "stopped" and verdict["n_ranks"] > 1
+
+
 def pages(trial):
     """Verdicts that name ranks and wake somebody, the first one first, the surest of a moment first."""
-    found = [v for v in trial["verdicts"] if v["n_ranks"] > 0 and said_s(trial, v) is not None]
+    found = [v for v in trial["verdicts"]
+             if v["n_ranks"] > 0 and not of_the_job(v) and said_s(trial, v) is not None]
     return sorted(found, key=lambda v: (said_s(trial, v), -v["confidence"]))
 
 
@@ -35,9 +42,9 @@ def names(verdict):
 
 def culprits(trial):
     """Ranks that may be named; a host that is gone has eight."""
-    if trial["fault"] in QUIET:
+    if trial["fault"] in QUIET + EVENTS:
         return set()
-    if trial["fault"] == "host":
+    if trial["fault"] in ("host", "replace"):
         first = trial["rank"] // 8 * 8
         return set(range(first, first + 8))
     return {r for r in (trial["rank"], trial["rank2"]) if r >= 0}

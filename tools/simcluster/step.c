@@ -31,6 +31,14 @@ static double pass_transfer(const struct cluster *c)
 	return c->shape.step_s * TRANSFER_SHARE / (2.0 * (c->shape.micro + c->shape.pp - 1));
 }
 
+/* A host that is on its way to a call from `at` to `then`: when it gets there, if it is halted meanwhile. */
+static double halted(const struct rank_pause *p, double at, double then)
+{
+	if (!(p->from_s > 0) || then < p->from_s || at >= p->to_s)
+		return then;
+	return p->to_s + then - larger(at, p->from_s);
+}
+
 /* When the host of `rank` calls operation i. The one before, and that many operations back, are known. */
 static double call_time(struct cluster *c, int rank, int i)
 {
@@ -45,7 +53,7 @@ static double call_time(struct cluster *c, int rank, int i)
 		k->pause.begin_s = at;
 		at += k->pause.s;
 	}
-	return at + host;
+	return halted(&k->pause, at, at + host);
 }
 
 /* Its GPU has done what comes before operation i. `after`: what else it waits for, as a Recv. */

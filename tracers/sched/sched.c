@@ -17,6 +17,7 @@
 #include "tracers/sched/sched_sample.h"
 #include "tracers/sched/storage.h"
 #include "tracers/sched/cpu_quota.h"
+#include "tracers/sched/freezer.h"
 #include "inspect/discover/discover.h"
 #include "inspect/stack/evidence.h"
 #include "inspect/stack/mount.h"
@@ -31,7 +32,9 @@
 #define AT_REST_NS 600000000ull      /* asleep for longer than that, and emitted so: nothing new */
 #define QUOTA_EVERY_NS 1000000000ull
 #define QUOTA_WATCH_EVERY_NS 5000000000ull /* five files a rank: no small part of what tier watch costs */
-#define EVIDENCE_NS 80000000ull            /* a tick; what is left waits for the next one */
+#define FREEZER_EVERY_NS 1000000000ull
+#define FREEZER_AFTER_NS 500000000ull /* a main thread that does not run for that long may be frozen */
+#define EVIDENCE_NS 80000000ull       /* a tick; what is left waits for the next one */
 #define FILES_NS 10000000ull          /* of a tick for quotas and counts of bytes: what is left comes in the next one */
 #define EVIDENCE_LATE_NS 750000000ull /* past the limit; then a wait is reported with what is known */
 #define DELAYED_NS \
@@ -47,6 +50,7 @@ struct seen { /* what was last emitted of a task */
 	struct cpu_quota quota;                         /* as read */
 	uint64_t quota_dir_hash, throttled_ns, periods; /* as emitted: over cgroups */
 	uint64_t blocked_begin_ns;                      /* a D wait, or one for storage, was reported; 0 none */
+	uint64_t freezer_read_ns, frozen_ns;            /* of the process; frozen since then, 0 it is not */
 	bool in_scan;
 	struct sched_sampled sampled; /* tier watch */
 	UT_hash_handle hh;
@@ -174,19 +178,21 @@ static void open_account(struct sched_entry *e, uint64_t now)
 	}
 }
 
-static int totals_emit(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e, bool with_io, uint64_t now)
+static int totals_emit(struct tracer_handle *h, const struct seen *s, const struct sched_entry *e, bool with_io,
+		       uint64_t now)
 {
 	struct sched_task r = {
-		.hdr = sched_hdr(sizeof(r), SCHED_TASK, tid, e->tgid, now),
+		.hdr = sched_hdr(sizeof(r), SCHED_TASK, s->tid, e->tgid, now),
 		.since_ns = e->since_ns,
 		.run_ns = e->run_ns,
 		.wait_ns = e->wait_ns,
 		.sleep_ns = e->sleep_ns,
 		.disk_ns = e->disk_ns,
-		.io_bytes = with_io && tid == e->tgid ? io_bytes(e->tgid) : 0,
+		.io_bytes = with_io && s->tid == e->tgid ? io_bytes(e->tgid) : 0,
 		.state = e->state,
 		.preempted = e->preempted,
 		.stopped_ns = e->stopped_ns,
+		.frozen = s->frozen_ns != 0,
 	};
 
 	memcpy(r.behind, e->behind, sizeof(r.behind));
@@ -215,6 +221,14 @@ static void quota_account(struct seen *s, const struct cpu_quota *q, uint64_t di
 	s->quota_dir_hash = dir_hash;
 }
 
+static bool cgroup_text(struct sched_scan *scan, uint32_t tgid, char *to, size_t size)
+{
+	if (!scan->has_mounts && cgroup_mounts_read("/proc/self/mountinfo", &scan->mounts))
+		return false;
+	scan->has_mounts = true;
+	return proc_read(to, size, "/proc/%u/cgroup", tgid) > 0;
+}
+
 /* Says nothing of a process that has no quota and had none. */
 static int quota_scan(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, uint32_t tgid, uint64_t now)
 {
@@ -224,11 +238,7 @@ static int quota_scan(struct tracer_handle *h, struct sched_scan *scan, struct s
 	struct cpu_quota q;
 
 	s->quota_emitted_ns = now;
-	if (!scan->has_mounts && cgroup_mounts_read("/proc/self/mountinfo", &scan->mounts))
-		return 0;
-	scan->has_mounts = true;
-	if (proc_read(text, sizeof(text), "/proc/%u/cgroup", tgid) <= 0 ||
-	    cgroup_cpu_dir(&scan->mounts, text, dir, &v2))
+	if (!cgroup_text(scan, tgid, text, sizeof(text)) || cgroup_cpu_dir(&scan->mounts, text, dir, &v2))
 		return 0;
 	cpu_quota_read(&scan->mounts, dir, v2, &q);
 	quota_account(s, &q, text_hash(dir));
@@ -239,6 +249,34 @@ static int quota_scan(struct tracer_handle *h, struct sched_scan *scan, struct s
 	r.body.periods = s->periods;
 	r.body.quota_millicores = q.cores * 1000 + 0.5;
 	return tracer_emit(h, &r.hdr);
+}
+
+/* --- frozen by its cgroup --- */
+
+/* Asked of the main thread's process while that thread does not run. */
+static void freezer_look(struct sched_scan *scan, struct seen *s, const struct sched_entry *e, uint64_t now)
+{
+	bool rests = (e->state == SCHED_SLEEP || e->state == SCHED_DISK) && now - e->since_ns >= FREEZER_AFTER_NS;
+	char text[4096];
+
+	if (!rests)
+		s->frozen_ns = 0;
+	if (!rests || now - s->freezer_read_ns < FREEZER_EVERY_NS || clock_monotonic_ns() >= scan->files_until_ns)
+		return;
+	s->freezer_read_ns = now;
+	if (!cgroup_text(scan, e->tgid, text, sizeof(text)) || !freezer_holds(&scan->mounts, text))
+		s->frozen_ns = 0;
+	else if (!s->frozen_ns)
+		s->frozen_ns = now;
+}
+
+/* Its threads may be in D state by that alone. */
+static bool is_frozen(struct sched_scan *scan, uint32_t tgid)
+{
+	struct seen *main_task;
+
+	HASH_FIND(hh, scan->seen, &tgid, sizeof(tgid), main_task);
+	return main_task && main_task->frozen_ns;
 }
 
 static void text_append(struct sched_blocked *r, size_t cap, __u16 *len, size_t *at, const char *text)
@@ -328,27 +366,34 @@ static bool is_blocked(const struct sched_entry *e)
 	return e->state == SCHED_DISK || (e->state == SCHED_SLEEP && e->call.waits_at);
 }
 
-static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, const struct sched_entry *e,
+static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, struct sched_entry *e,
 		     uint64_t now)
 {
 	bool same_wait = s->blocked_begin_ns && is_blocked(e) && e->since_ns == s->blocked_begin_ns;
 	bool has_time = s->tid == e->tgid && clock_monotonic_ns() < scan->files_until_ns;
 	int err = 0;
 
+	if (s->tid == e->tgid)
+		freezer_look(scan, s, e, now);
 	if (s->blocked_begin_ns && !same_wait) {
 		err = blocked_end_emit(h, s, e->tgid, now);
 		s->blocked_begin_ns = 0;
+	}
+	if (s->frozen_ns) {
+		e->state = SCHED_STOPPED;
+		e->since_ns = s->frozen_ns;
 	}
 	if (totals_due(s, e, now)) {
 		s->emitted_ns = now;
 		s->since_ns = e->since_ns;
 		s->emitted_state = e->state;
 		s->delayed_ns = e->wait_ns + e->disk_ns;
-		err = totals_emit(h, s->tid, e, has_time, now);
+		err = totals_emit(h, s, e, has_time, now);
 	}
 	if (!err && has_time && now - s->quota_emitted_ns >= quota_every_ns(h))
 		err = quota_scan(h, scan, s, e->tgid, now);
-	if (!err && !same_wait && is_blocked(e) && now >= e->since_ns + tracer_dstate_limit_ns(h))
+	if (!err && !same_wait && is_blocked(e) && now >= e->since_ns + tracer_dstate_limit_ns(h) &&
+	    !is_frozen(scan, e->tgid))
 		err = blocked_sample(h, scan, s, e, now);
 	return err;
 }

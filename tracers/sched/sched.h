@@ -79,7 +79,7 @@ struct sched_task {
 	__u64 since_ns, run_ns, wait_ns, sleep_ns, disk_ns;
 	__u64 io_bytes; /* of the process; 0 not sampled */
 	__u32 state;
-	__u32 reserved;
+	__u32 frozen;                /* stopped by its cgroup's freezer; 0 in old recordings */
 	__u64 preempted, stopped_ns; /* from here on: since version 2 */
 	char behind[WIRE_COMM_LEN];
 };

@@ -12,6 +12,7 @@ static int decode_task(const struct wire_hdr *rec, struct intern *strings, struc
 
 	e->kind = EV_TASK;
 	e->task.state = r->state <= SCHED_DEAD ? r->state : TASK_UNKNOWN;
+	e->task.frozen = r->frozen && r->state == SCHED_STOPPED;
 	e->task.since_ns = r->since_ns;
 	e->task.run_ns = r->run_ns;
 	e->task.wait_ns = r->wait_ns;

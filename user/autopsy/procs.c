@@ -12,6 +12,7 @@
 #include "tracers/process/proc_record.h"
 #include "tracers/nccl/comm_proxies.h"
 #include "tracers/nccl/wire/comm.h"
+#include "tracers/sched/freezer.h"
 #include "autopsy/procs_pool.h"
 #include "autopsy/procs_threads.h"
 
@@ -29,9 +30,10 @@ int procs_add(struct autopsy_procs *s, const struct target_proc *p)
 		s->all = grown;
 		s->cap = cap;
 	}
-	s->all[s->n++] = (struct autopsy_proc){
-		.proc = p, .comms = { .denied = p->status == TARGET_DENIED, .held = p->status == TARGET_BLOCKED }
-	};
+	s->all[s->n++] = (struct autopsy_proc){ .proc = p,
+						.frozen = freezer_holds_process(p->tgid),
+						.comms = { .denied = p->status == TARGET_DENIED,
+							   .held = p->status == TARGET_BLOCKED } };
 	return 0;
 }
 

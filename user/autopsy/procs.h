@@ -19,6 +19,7 @@ struct autopsy_proc {
 	struct nccl_places *found; /* during the search */
 	struct nccl_scan_at at;
 	bool cut_short; /* time was up before all memory was searched */
+	bool frozen;    /* by its cgroup */
 	struct proc_thread *threads;
 	size_t n_threads;
 	struct target_stacks *stacks; /* while they are read: procs_stacks.c */

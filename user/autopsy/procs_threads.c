@@ -98,7 +98,8 @@ static int totals_emit(const struct autopsy_proc *s, struct proc_thread *t, cons
 	struct sched_task r = { .hdr = task_hdr(s, t, sizeof(r), WIRE_SCHED, SCHED_TASK),
 				.run_ns = now->run_ns,
 				.wait_ns = now->wait_ns,
-				.state = state_of_letter(now->state) };
+				.state = s->frozen ? SCHED_STOPPED : state_of_letter(now->state),
+				.frozen = s->frozen };
 
 	if (!t->state || t->state != now->state || t->n_switches != now->n_switches)
 		t->since_ns = r.hdr.ts_ns;
@@ -150,7 +151,7 @@ static int wait_place_emit(const struct autopsy_proc *s, const struct proc_threa
 static int evidence_emit(struct autopsy_procs *all, const struct autopsy_proc *s, struct proc_thread *t,
 			 uint64_t before_ns, procs_emit_fn *emit, void *to)
 {
-	bool blocked = t->state == 'D' && t->since_ns <= before_ns && t->blocked_ns != t->since_ns;
+	bool blocked = t->state == 'D' && !s->frozen && t->since_ns <= before_ns && t->blocked_ns != t->since_ns;
 	struct target_evidence e = { .syscall_nr = -1 };
 
 	if (!blocked && (t->tid != s->proc->tgid || s->proc->is_child))

@@ -109,6 +109,11 @@ int confine_collector(bool *admin)
 	return privileges_keep(COLLECTOR | (*admin ? BIT(CAP_SYS_ADMIN) : 0), false);
 }
 
+int confine_hurry(void)
+{
+	return privileges_keep(BIT(CAP_SYS_NICE), false);
+}
+
 int confine_zygote(void)
 {
 	return privileges_keep(ZYGOTE, false);
@@ -421,6 +426,19 @@ int confine_parser_calls(void)
 	/* libdw wants the path of its file, and can do without. */
 	refuse(&to, SCMP_SYS(readlink));
 	refuse(&to, SCMP_SYS(readlinkat));
+	return filter_load(&to);
+}
+
+int confine_hurry_calls(void)
+{
+	static const int calls[] = { SCMP_SYS(sched_setscheduler), SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep),
+				     SCMP_SYS(rt_sigprocmask) };
+	struct filter to = { .f = CONFINE_SANITIZED ? NULL : seccomp_init(SCMP_ACT_KILL_PROCESS) };
+
+	if (!to.f)
+		return CONFINE_SANITIZED ? 0 : -ENOMEM;
+	allow_looking(&to);
+	allow(&to, calls, sizeof(calls) / sizeof(calls[0]));
 	return filter_load(&to);
 }
 

@@ -23,14 +23,17 @@
 #endif
 
 /*
- * Each is for the calling process, which has one thread yet, and for good. 0, or -errno: it must end then. What it does
- * not have it cannot keep; without the right to change its user (a container of one user), or to signal another one, it
- * stays who it is.
+ * Each is for the calling thread, and for good: a process has one yet, but for the collector, whose second thread has
+ * less already (confine_hurry()). 0, or -errno: it must end then. What it does not have it cannot keep; without the
+ * right to change its user (a container of one user), or to signal another one, it stays who it is.
  */
 
 /* The loop that attaches, reads rings, opens files: root, with the capabilities that this takes. *admin: CAP_SYS_ADMIN
  * stays, as the caller wants, or as this kernel (before 5.8), or container, has none of those that replace it. */
 int confine_collector(bool *admin);
+/* The thread that sees to the loop's turn (session/parts/hurry.h), and it alone: it begins before the loop gives up
+ * what loading takes. It may change priorities. */
+int confine_hurry(void);
 /* Root of the workers, which it forks and confines. */
 int confine_zygote(void);
 /* A worker that looks into processes. */
@@ -53,7 +56,9 @@ int confine_server(void);
 
 /* From here on any other call kills it. A reader may open for reading, read memory, ask the kernel about sockets,
  * sample threads; a parser may look at what it holds, and answer; a replay may write to it, too; a keeper may open for
- * reading, rename, unlink; a server may take connections on the socket that it has, read and answer. */
+ * reading, rename, unlink; a server may take connections on the socket that it has, read and answer; the thread of
+ * hurry.h may wait, read what is open, and set who runs first. */
+int confine_hurry_calls(void);
 int confine_reader_calls(void);
 int confine_parser_calls(void);
 int confine_replay_calls(void);

@@ -97,26 +97,48 @@ static int append(struct bus *base, const char *token, const void *data, size_t 
 
 /* --- tables --- */
 
+/* Of a key's stream: what a KV client writes for "deleted". */
+static bool is_marker(struct nats_bus *b, natsMsg *msg)
+{
+	const char *what = NULL;
+
+	return !b->lib->natsMsgHeader_Get(msg, "KV-Operation", &what) && what && strcmp(what, "PUT");
+}
+
+static void value_take(struct nats_bus *b, natsMsg *msg, char *value, size_t size, uint64_t *ret_revision)
+{
+	size_t len = (size_t)b->lib->natsMsg_GetDataLength(msg);
+
+	if (is_marker(b, msg))
+		return;
+	len = len < size ? len : size - 1;
+	memcpy(value, b->lib->natsMsg_GetData(msg), len);
+	value[len] = 0;
+	*ret_revision = b->lib->natsMsg_GetSequence(msg);
+}
+
+/* Asks the leader. kvStore_Get() has any replica answer, also one that is behind: two in turn look like a lease that is
+ * renewed, and no hub takes it. */
 static int table_read(struct bus *base, enum bus_table table, const char *key, char *value, size_t size,
 		      uint64_t *ret_revision)
 {
 	struct nats_bus *b = (struct nats_bus *)base;
-	kvEntry *entry = NULL;
+	char stream[NATS_SUBJECT_MAX], subject[NATS_SUBJECT_MAX];
 	int err = nats_table_open(b, table);
-	size_t len;
+	natsMsg *msg = NULL;
+	jsErrCode code = 0;
+	natsStatus s;
 
 	*ret_revision = BUS_NO_REVISION;
 	*value = 0;
-	err = err ? err : nats_errno(b->lib->kvStore_Get(&entry, b->tables[table], key), 0);
 	if (err)
-		return err == -ENOENT && b->tables[table] ? 0 : err;
-	len = b->lib->kvEntry_ValueLen(entry);
-	len = len < size ? len : size - 1;
-	memcpy(value, b->lib->kvEntry_Value(entry), len);
-	value[len] = 0;
-	*ret_revision = b->lib->kvEntry_Revision(entry);
-	b->lib->kvEntry_Destroy(entry);
-	return 0;
+		return err;
+	nats_table_names(table, key, stream, subject);
+	s = b->lib->js_GetLastMsg(&msg, b->js, stream, subject, NULL, &code);
+	if (!s)
+		value_take(b, msg, value, size, ret_revision);
+	b->lib->natsMsg_Destroy(msg);
+	return s == NATS_NOT_FOUND || code == JSNoMessageFoundErr ? 0 : nats_errno(s, code);
 }
 
 /* Of 3.4 neither says with which code the server refused: then the revision is another one, or will be read again. */

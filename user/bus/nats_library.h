@@ -15,8 +15,8 @@
 	X(js_CreateKeyValue) X(js_DirectGetMsg) X(js_GetLastMsg) X(js_KeyValue) X(js_Publish) X(js_SubscribeSync) \
 	X(jsConsumerInfo_Destroy) X(jsDirectGetMsgOptions_Init) X(jsStreamInfo_Destroy) \
 	X(js_DeleteStream) X(js_GetStreamInfo) \
-	X(kvConfig_Init) X(kvEntry_Destroy) X(kvEntry_Revision) X(kvEntry_Value) X(kvEntry_ValueLen) \
-	X(kvStore_Create) X(kvStore_Destroy) X(kvStore_Get) X(kvStore_Update) X(natsConnection_Connect) \
+	X(kvConfig_Init) X(natsMsgHeader_Get) \
+	X(kvStore_Create) X(kvStore_Destroy) X(kvStore_Update) X(natsConnection_Connect) \
 	X(natsConnection_Destroy) X(natsConnection_FlushTimeout) X(natsConnection_GetLastError) \
 	X(natsConnection_Publish) X(natsConnection_PublishRequest) X(natsConnection_SubscribeSync) \
 	X(natsInbox_Create) X(natsInbox_Destroy) X(natsMsg_GetReply) \

@@ -29,6 +29,9 @@ int nats_errno(natsStatus s, jsErrCode code);
 void nats_subject(enum bus_stream stream, const char *token, char to[NATS_SUBJECT_MAX]);
 /* 0; -ENOENT: no hub has made it yet; -ENOTCONN. */
 int nats_table_open(struct nats_bus *b, enum bus_table table);
+/* What a key-value table is to the server: a stream, with a subject for each key. */
+void nats_table_names(enum bus_table table, const char *key, char stream[NATS_SUBJECT_MAX],
+		      char subject[NATS_SUBJECT_MAX]);
 /* Waits for the server, as nothing goes on without it. */
 int nats_streams_make(struct nats_bus *b, const struct bus_cfg *cfg, char *error, size_t size);
 

@@ -83,6 +83,13 @@ int nats_table_open(struct nats_bus *b, enum bus_table table)
 	return nats_errno(b->lib->js_KeyValue(&b->tables[table], b->js, buckets[table]), 0);
 }
 
+void nats_table_names(enum bus_table table, const char *key, char stream[NATS_SUBJECT_MAX],
+		      char subject[NATS_SUBJECT_MAX])
+{
+	snprintf(stream, NATS_SUBJECT_MAX, "KV_%s", buckets[table]);
+	snprintf(subject, NATS_SUBJECT_MAX, "$KV.%s.%s", buckets[table], key);
+}
+
 static int bucket_make(struct nats_bus *b, enum bus_table table)
 {
 	natsStatus s;

@@ -78,6 +78,7 @@ static Cluster__Thread *thread_of(struct report_block *b, const struct task *t, 
 	to->disk_ns = t->disk_ns;
 	to->has_stopped_ns = t->stopped_ns != 0;
 	to->stopped_ns = t->stopped_ns;
+	to->has_frozen = to->frozen = t->frozen;
 	texts_put(to, t, now_ns);
 	wait_put(b, to, &t->wait, now_ns);
 	return to;

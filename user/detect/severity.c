@@ -58,7 +58,9 @@ static bool hang_is_permanent(const struct finding *f)
 	case HANG_PROCESS_DEAD:
 	case HANG_HOST_BLOCKED:
 	case HANG_P2P_UNMATCHED: return true;
-	case HANG_INIT: return f->cause == CAUSE_DEAD || f->cause == CAUSE_STOPPED || f->cause == CAUSE_D_STATE;
+	case HANG_INIT:
+		return f->cause == CAUSE_DEAD || f->cause == CAUSE_STOPPED || f->cause == CAUSE_FROZEN ||
+		       f->cause == CAUSE_D_STATE;
 	case HANG_INSIDE_NETWORK: return f->cause == CAUSE_PROXY_BLOCKED;
 	default: return false;
 	}
@@ -82,6 +84,16 @@ static enum severity blocked_severity(const struct finding *f, uint64_t now_ns)
 	return lasted_s < finding_number(f, EVIDENCE_CRITICAL_AFTER_S) ? SEVERITY_WARNING : SEVERITY_CRITICAL;
 }
 
+/* A job as a whole is suspended by who may do that, and may be so again and again. */
+static enum severity stopped_severity(const struct finding *f, uint64_t now_ns)
+{
+	uint64_t lasted = now_ns > f->since_ns ? now_ns - f->since_ns : 0;
+
+	if (f->subject.type != SUBJECT_JOB)
+		return finding_kind_severity(f->kind);
+	return lasted < f->warning_after_ns ? SEVERITY_INFO : SEVERITY_WARNING;
+}
+
 static enum severity severity_of(const struct finding *f, uint64_t now_ns)
 {
 	switch (f->kind) {
@@ -90,6 +102,7 @@ static enum severity severity_of(const struct finding *f, uint64_t now_ns)
 	case FINDING_IO_STALL: /* of D states alone it has theirs */
 		return finding_evidence(f, EVIDENCE_CRITICAL_AFTER_S) ? blocked_severity(f, now_ns)
 								      : finding_kind_severity(f->kind);
+	case FINDING_STOPPED: return stopped_severity(f, now_ns);
 	case FINDING_XID: return xid_severity(f);
 	case FINDING_GPU_HEALTH: return gpu_severity(f);
 	case FINDING_LINK: return link_severity(f);

@@ -62,18 +62,18 @@ static int end_feed(const struct feed_to *to, const struct fed_blocked *b)
 	return pipeline_feed(to->pipeline, &f.hdr);
 }
 
+/* Said anew with each report: a thread's state has its own begin, as of the host's clock then, and if that seems later
+ * the wait would be over. */
 static int finding_feed(struct keyed_table *fed, const struct feed_to *to, const Cluster__Finding *f, uint64_t nth)
 {
 	struct fed_blocked *b =
 		keyed_get(fed, (uint64_t)to->host->number << 32 | f->subject->pid, f->subject->tid, sizeof(*b));
-	bool is_new = b && !b->nth;
 
 	if (!b)
 		return -ENOMEM;
+	if (!b->nth)
+		b->begin_ns = feed_time(to, f->since_age_ns);
 	b->nth = nth;
-	if (!is_new)
-		return 0;
-	b->begin_ns = feed_time(to, f->since_age_ns);
 	return begin_feed(to, f, b->begin_ns);
 }
 

@@ -19,6 +19,8 @@
 #define DEFAULT_HANG_NS 1500000000ull
 #define DEFAULT_BUSY_NS 90000000000ull
 #define DSTATE_NS 5000000000ull
+#define UNTAKEN_NS 15000000000ull      /* a lease that is free and cannot be taken is said after that, */
+#define UNTAKEN_SAID_NS 60000000000ull /* and each time after that */
 
 static struct wire_hdr own_hdr(size_t size, uint8_t kind, uint64_t now_ns)
 {
@@ -168,6 +170,15 @@ static void job_lose(struct hub_job *j, const char *why)
 	job_incidents_lost(j);
 }
 
+/* It may be no hub's meanwhile, so it is said: once a minute. */
+static void job_warn_untaken(struct hub_job *j, const char *what, int err)
+{
+	if (j->warned_ns && j->mono_ns < j->warned_ns + UNTAKEN_SAID_NS)
+		return;
+	j->warned_ns = j->mono_ns;
+	log_warn("job %s: %s (%s); trying again", shown(j), what, strerror(-err));
+}
+
 static void job_take(struct hub_job *j)
 {
 	int err = incident_log_take(&j->log, j->bus);
@@ -176,8 +187,10 @@ static void job_take(struct hub_job *j)
 		job_lose(j, "its log was taken over at the same time");
 		return;
 	}
-	if (err)
-		return; /* next turn */
+	if (err) { /* next turn */
+		job_warn_untaken(j, "the log of its incidents cannot be taken over", err);
+		return;
+	}
 	j->taken = true;
 	j->taken_ns = j->tick_ns;
 	log_info("job %s: this hub has it (lease %llu)", shown(j), (unsigned long long)j->lease.revision);
@@ -191,6 +204,8 @@ void hub_job_turn(struct hub_job *j, uint64_t mono_ns)
 		job_lose(j, "what it wrote into the log of incidents was refused");
 	if (lease_turn(&j->lease, j->bus, j->log.hub, mono_ns) == LEASE_LOST && j->taken)
 		job_lose(j, "its lease was lost");
+	if (j->lease.refused_ns && mono_ns > j->lease.refused_ns + UNTAKEN_NS)
+		job_warn_untaken(j, "no hub renews its lease, and it cannot be taken", j->lease.err);
 	if (j->lease.mine && !j->taken)
 		job_take(j);
 	if (j->taken)

@@ -32,9 +32,10 @@ struct hub_job {
 	struct tally_findings findings; /* while the job was ours */
 	struct job_incident *incidents; /* that are open, and those that are to be written as closed */
 	struct freezes freezes;
-	uint64_t mono_ns;  /* this hub's clock, of the last turn */
-	bool taken;        /* the lease is ours, and the log says so */
-	uint64_t taken_ns; /* on the hub's axis */
+	uint64_t mono_ns;   /* this hub's clock, of the last turn */
+	bool taken;         /* the lease is ours, and the log says so */
+	uint64_t warned_ns; /* the last time that we said why it is not, on this hub's clock */
+	uint64_t taken_ns;  /* on the hub's axis */
 	uint64_t tick_ns, settle_ns, report_ns;
 	struct hub_job *next;
 };

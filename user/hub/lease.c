@@ -10,6 +10,16 @@
 
 #define FREE "free"
 
+/* Behind the newest revision. */
+static int revision_write(struct lease *l, struct bus *b, const char *value)
+{
+	uint64_t written = l->revision;
+	int err = b->class->table_write(b, BUS_LEASES, l->token, value, l->revision, &written);
+
+	l->revision = err ? l->revision : written;
+	return err;
+}
+
 static enum lease_change renew(struct lease *l, struct bus *b, const char *value, uint64_t now_ns)
 {
 	int err;
@@ -17,7 +27,7 @@ static enum lease_change renew(struct lease *l, struct bus *b, const char *value
 	if (now_ns - l->asked_ns < LEASE_RENEW_NS)
 		return LEASE_SAME;
 	l->asked_ns = now_ns;
-	err = b->class->table_write(b, BUS_LEASES, l->token, value, l->revision, &l->revision);
+	err = revision_write(l, b, value);
 	if (!err)
 		l->changed_ns = now_ns;
 	else if (err == -ESTALE || now_ns - l->changed_ns > LEASE_EXPIRES_NS)
@@ -27,30 +37,56 @@ static enum lease_change renew(struct lease *l, struct bus *b, const char *value
 	return l->mine ? LEASE_SAME : LEASE_LOST;
 }
 
-/* It may be taken: there was none, it was given up, or its owner did not renew it. */
-static bool is_free(struct lease *l, const char *value, uint64_t revision, uint64_t now_ns)
+/* Any replica answers, and one that is behind answers with an old revision: that changes nothing. When none knows the
+ * newest any more the table was made anew. */
+static void answer_take(struct lease *l, uint64_t revision, uint64_t now_ns)
 {
-	if (revision != l->revision || !l->changed_ns) {
+	bool is_behind = revision < l->revision && now_ns - l->known_ns <= LEASE_EXPIRES_NS;
+
+	if (!l->changed_ns || (revision != l->revision && !is_behind)) {
 		l->revision = revision;
 		l->changed_ns = now_ns;
 	}
-	return revision == BUS_NO_REVISION || !strcmp(value, FREE) || now_ns - l->changed_ns > LEASE_EXPIRES_NS;
+	if (revision == l->revision)
+		l->known_ns = now_ns;
+}
+
+/* It may be taken: there was none, it was given up, or its owner did not renew it. */
+static bool is_free(struct lease *l, const char *value, uint64_t revision, uint64_t now_ns)
+{
+	answer_take(l, revision, now_ns);
+	return (revision == l->revision && (revision == BUS_NO_REVISION || !strcmp(value, FREE))) ||
+	       now_ns - l->changed_ns > LEASE_EXPIRES_NS;
+}
+
+/* Reads it, and writes it if it is free. 0: it is ours; -EBUSY: another's, and renewed. */
+static int try_take(struct lease *l, struct bus *b, const char *value, uint64_t now_ns)
+{
+	char seen[256];
+	uint64_t revision;
+	int err = b->class->table_read(b, BUS_LEASES, l->token, seen, sizeof(seen), &revision);
+
+	if (err)
+		return err;
+	if (!is_free(l, seen, revision, now_ns))
+		return -EBUSY;
+	return revision_write(l, b, value);
 }
 
 static enum lease_change take(struct lease *l, struct bus *b, const char *value, uint64_t now_ns)
 {
-	char seen[256];
-	uint64_t revision;
-
 	if (l->asked_ns && now_ns - l->asked_ns < LEASE_POLL_NS)
 		return LEASE_SAME;
 	l->asked_ns = now_ns;
-	if (b->class->table_read(b, BUS_LEASES, l->token, seen, sizeof(seen), &revision) ||
-	    !is_free(l, seen, revision, now_ns) ||
-	    b->class->table_write(b, BUS_LEASES, l->token, value, revision, &l->revision))
+	l->err = try_take(l, b, value, now_ns);
+	if (!l->err || l->err == -EBUSY)
+		l->refused_ns = 0;
+	else if (!l->refused_ns)
+		l->refused_ns = now_ns;
+	if (l->err)
 		return LEASE_SAME;
 	l->mine = true;
-	l->changed_ns = now_ns;
+	l->changed_ns = l->known_ns = now_ns;
 	return LEASE_TAKEN;
 }
 
@@ -62,6 +98,6 @@ enum lease_change lease_turn(struct lease *l, struct bus *b, const char *value, 
 void lease_give_up(struct lease *l, struct bus *b)
 {
 	if (l->mine)
-		b->class->table_write(b, BUS_LEASES, l->token, FREE, l->revision, &l->revision);
+		revision_write(l, b, FREE);
 	l->mine = false;
 }

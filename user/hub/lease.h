@@ -18,9 +18,13 @@
 struct lease {
 	char token[BUS_TOKEN_MAX]; /* of the job */
 	bool mine;
-	uint64_t revision;   /* as last seen or written */
-	uint64_t changed_ns; /* on this hub's clock: when that revision was first seen, or was written */
+	uint64_t revision;   /* the newest that was seen or written */
+	uint64_t changed_ns; /* on this hub's clock: when that revision was first seen, or was written; */
+	uint64_t known_ns;   /* when it was seen last */
 	uint64_t asked_ns;
+	uint64_t refused_ns; /* since then it could be taken, and the bus does not let us, or does not answer; 0: not so
+			      */
+	int err;             /* by what */
 };
 
 enum lease_change { LEASE_SAME, LEASE_TAKEN, LEASE_LOST };

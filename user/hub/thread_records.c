@@ -62,6 +62,7 @@ static int state_feed(struct fed_thread *fed, const struct feed_to *to, uint32_t
 		.disk_ns = t->disk_ns,
 		.stopped_ns = t->stopped_ns,
 		.state = t->state,
+		.frozen = t->frozen,
 	};
 
 	f.hdr.tracer = WIRE_SCHED;

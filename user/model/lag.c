@@ -242,6 +242,8 @@ static uint64_t sampled_lag_ns(const struct member *mb, uint64_t ts_ns)
 	struct comm_own *o = comm_own(mb->comm);
 	uint64_t seq = mb->entered_seq[SEQ_COLL];
 
+	if (o->stood_at <= seq) /* no member waited: as with most operations */
+		return 0;
 	if (o->c.nranks <= LARGE_RANKS)
 		return ts_ns - sampled_since_ns(&o->c, seq, ts_ns);
 	if (o->asked_seq != seq || ts_ns + ASKED_NS < o->asked_ns || ts_ns > o->asked_ns + ASKED_NS) {
@@ -284,6 +286,13 @@ void comm_sampled(struct member *mb, uint64_t seq, uint64_t ts_ns)
 	if (lag_ns)
 		sampled_lag_add(o, level + 1, lag_ns);
 	o->habitual |= o->n_habit >= HABITUAL_OPS || o->n_advances >= HABITUAL_ADVANCES;
+}
+
+void comm_stood(struct member *mb, uint64_t seq)
+{
+	struct comm_own *o = comm_own(mb->comm);
+
+	o->stood_at = larger(o->stood_at, larger(seq, mb->entered_seq[SEQ_COLL]));
 }
 
 static int members_expected(const struct comm *c, int space)

@@ -82,6 +82,8 @@ static int attach_apply(struct model *m, const struct event *e)
 		return -ENOMEM;
 	if (e->attach.group == PROBES_NEEDED) /* the others show less than all of what it calls */
 		p->p.attached_ns = e->ts_ns;
+	if (e->attach.for_tracer == WIRE_TORCH && e->attach.n_probes) /* until now some of its marks were not seen */
+		phases_reset(p);
 	p->p.gc_visible |= e->attach.for_tracer == WIRE_PYTHON && e->attach.n_probes;
 	return 0;
 }

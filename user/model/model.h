@@ -48,10 +48,10 @@ struct task { /* one thread of a rank or of a rank's child */
 	bool blocked, stalled;    /* past the limit, evidence below: in D state; asleep in a call on a file */
 	uint64_t blocked_since_ns;
 	const char *kernel_stack, *user_stack, *wchan, *syscall, *file, *mount;
-	bool mmap_lock_held;
-	struct task *next;   /* of proc */
-	uint64_t stopped_ns; /* total of the last scan; part of sleep_ns */
-	uint64_t at_ns;      /* wchan, syscall and file are of that time, of a thread that is not blocked; 0 never */
+	bool mmap_lock_held, frozen; /* frozen: stopped, by its cgroup */
+	struct task *next;           /* of proc */
+	uint64_t stopped_ns;         /* total of the last scan; part of sleep_ns */
+	uint64_t at_ns; /* wchan, syscall and file are of that time, of a thread that is not blocked; 0 never */
 	struct task_stack stack;
 	struct waits_for wait; /* of the newest sample; its `ns` 0 never */
 };

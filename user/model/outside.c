@@ -120,6 +120,8 @@ static int member_sampled(struct model *m, struct member *mb, const struct event
 	if (mb->samples.n > 1 && mb->samples.since_ns == e->ts_ns)
 		comm_sampled(mb, launches_of(now), e->ts_ns);
 	member_correct(mb, launches_of(now), e->ts_ns);
+	if (mb->samples.seen_ns > mb->samples.since_ns)
+		comm_stood(mb, launches_of(now));
 	return 0;
 }
 

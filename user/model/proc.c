@@ -423,6 +423,7 @@ static void task_note(struct task *t, const struct event *e)
 	t->prev_seen_ns = t->seen_ns;
 	t->seen_ns = e->ts_ns;
 	t->state = e->task.state;
+	t->frozen = e->task.frozen;
 	t->since_ns = e->task.since_ns;
 	t->run_ns = e->task.run_ns;
 	t->wait_ns = e->task.wait_ns;

@@ -190,6 +190,7 @@ struct comm_own {
 	uint64_t lag_level;    /* the operation whose lag was the last in habit, by samples, in that bucket: */
 	unsigned int lag_last; /* several ranks are late for it, and it counts once */
 	uint64_t asked_seq, asked_ns, asked_since_ns; /* sampled_since_ns() of a large one: the last answer */
+	uint64_t stood_at;                            /* the highest number at which samples showed a member to stand */
 	unsigned int n_advances;                      /* samples that showed it to go on */
 	bool warm, habitual;                          /* habitual: by samples enough is known of it */
 	uint64_t idle_ns;                             /* since then no member is alive; 0 not so */
@@ -298,6 +299,7 @@ bool comm_entry_complete(const struct op *op);             /* all that were know
 void comm_quantiles(struct comm_own *c);                   /* from its histograms */
 /* This sampled member went on to number `seq` (its counters' sum) at ts_ns: called before its numbers change. */
 void comm_sampled(struct member *mb, uint64_t seq, uint64_t ts_ns);
+void comm_stood(struct member *mb, uint64_t seq); /* it stands there: called behind its numbers' change */
 uint64_t comm_last_entry_ns(const struct op *op); /* enqueue of the last member `op` depends on, 0 unknown */
 
 /* comm_shape.c */

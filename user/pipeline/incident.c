@@ -16,7 +16,7 @@
 
 #define CLOSE_TICKS 2
 #define KEPT_NS 600000000000ull        /* while its ranks are unobserved */
-#define BACK_NS 5000000000ull          /* they are observed again: time to find it anew */
+#define BACK_NS 10000000000ull         /* they are observed again: time to find it anew, a D state takes 5 s */
 #define UPDATE_EVERY_NS 10000000000ull /* an unchanged finding is reported again every 10 s, with fresh evidence */
 
 struct incidents *incidents_new(void)
@@ -127,17 +127,24 @@ static bool stack_changed(const struct finding *a, const struct finding *b)
 	       !finding_text(a, EVIDENCE_WAITING_IN); /* of a circle there is nothing else */
 }
 
+/* In a note of several ranks (hosts without an agent, ranks that compute) they come and go all the time: that is for
+ * the regular update. */
+static bool ranks_differ(const struct finding *a, const struct finding *b)
+{
+	if (b->severity == SEVERITY_INFO && a->n_ranks_all > 1 && b->n_ranks_all > 1)
+		return false;
+	return a->n_ranks_all != b->n_ranks_all || memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(a->ranks[0]));
+}
+
 static bool finding_differs(const struct finding *a, const struct finding *b)
 {
-	if (a->class != b->class || a->severity != b->severity || a->n_ranks_all != b->n_ranks_all ||
-	    a->caused_by_key != b->caused_by_key)
+	if (a->class != b->class || a->severity != b->severity || a->caused_by_key != b->caused_by_key)
 		return true;
 	if (strcmp(finding_cause_shown(a), finding_cause_shown(b)))
 		return true;
 	if (a->has_op && (a->comm != b->comm || a->seq != b->seq || a->op != b->op))
 		return true;
-	return memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(a->ranks[0])) ||
-	       fabs(a->confidence - b->confidence) > 0.2 || stack_changed(a, b);
+	return ranks_differ(a, b) || fabs(a->confidence - b->confidence) > 0.2 || stack_changed(a, b);
 }
 
 static void entry_update(struct incidents *s, struct entry *e, const struct finding *f, const struct model *m)
@@ -198,6 +205,68 @@ static struct entry *entry_before(struct incidents *s, const struct finding *f)
 	return NULL;
 }
 
+static bool all_unobserved(const struct finding *f, const struct model *m)
+{
+	for (int i = 0; i < f->n_ranks; i++) {
+		const struct proc *p = model_proc(m, finding_proc(f, i));
+
+		if (!p || !proc_unobserved(p))
+			return false;
+	}
+	return f->n_ranks && f->kind != FINDING_UNOBSERVED;
+}
+
+/* Its finding is absent because its ranks are not seen, or were not a moment ago: that is not its end. */
+static bool is_kept(const struct entry *e, const struct model *m)
+{
+	if (m->now_ns > e->held_ns + KEPT_NS)
+		return false;
+	return e->unseen_ns && m->now_ns < e->unseen_ns + BACK_NS;
+}
+
+static void parent_set(struct entry *e, const struct entry *parent)
+{
+	e->parent = parent->now.number;
+	memcpy(e->now.caused_by, parent->now.id, sizeof(e->now.caused_by));
+}
+
+/* NULL: none of its ranks has a process that is known. */
+static const struct job_id *job_of(const struct finding *f, const struct model *m)
+{
+	const struct proc *p = NULL;
+
+	for (int i = 0; i < f->n_ranks && !p; i++)
+		p = model_proc(m, finding_proc(f, i));
+	return p ? p->job : NULL;
+}
+
+/* A hang of the same job whose ranks are not seen, so that all that is known now is that all wait for something: that
+ * follows from it. */
+static const struct entry *unseen_root(struct incidents *s, const struct finding *f, const struct model *m)
+{
+	const struct job_id *job = job_of(f, m), *its;
+
+	for (struct entry *e = f->class == HANG_UNKNOWN && !f->caused_by_key ? s->entries : NULL; e; e = e->next) {
+		if (!e->open || e->missed < 1 || e->now.f.class == HANG_UNKNOWN ||
+		    e->now.f.severity < SEVERITY_WARNING || !is_kept(e, m))
+			continue;
+		its = job_of(&e->now.f, m);
+		if (!job || !its || job == its)
+			return e;
+	}
+	return NULL;
+}
+
+static int finding_open(struct incidents *s, const struct finding *f, const struct model *m)
+{
+	const struct entry *root = unseen_root(s, f, m);
+	struct entry *e = entry_open(s, f, m);
+
+	if (e && root)
+		parent_set(e, root);
+	return e ? 0 : -ENOMEM;
+}
+
 static int findings_take(struct incidents *s, const struct finding_list *found, const struct model *m)
 {
 	int err = 0;
@@ -217,7 +286,7 @@ static int findings_take(struct incidents *s, const struct finding_list *found, 
 		if (before)
 			entry_update(s, before, &found->items[i], m);
 		else
-			err = entry_open(s, &found->items[i], m) ? 0 : -ENOMEM;
+			err = finding_open(s, &found->items[i], m);
 	}
 	return err;
 }
@@ -231,12 +300,6 @@ struct entry *incident_top(struct incidents *s, struct entry *e)
 	while ((parent = entry_by_number(s, e->parent)))
 		e = parent;
 	return e;
-}
-
-static void parent_set(struct entry *e, const struct entry *parent)
-{
-	e->parent = parent->now.number;
-	memcpy(e->now.caused_by, parent->now.id, sizeof(e->now.caused_by));
 }
 
 /* What was reported as a root stays one: a cause that is seen only now joins it. */
@@ -294,27 +357,6 @@ static void closed_drop(struct incidents *s)
 	}
 }
 
-static bool all_unobserved(const struct finding *f, const struct model *m)
-{
-	for (int i = 0; i < f->n_ranks; i++) {
-		const struct proc *p = model_proc(m, finding_proc(f, i));
-
-		if (!p || p->dead || !proc_unobserved(p))
-			return false;
-	}
-	return f->n_ranks && f->kind != FINDING_UNOBSERVED;
-}
-
-/* Its finding is absent because its ranks are not seen, or were not a moment ago: that is not its end. */
-static bool is_kept(struct entry *e, const struct model *m)
-{
-	if (m->now_ns > e->held_ns + KEPT_NS)
-		return false;
-	if (all_unobserved(&e->now.f, m))
-		e->unseen_ns = m->now_ns;
-	return e->unseen_ns && m->now_ns < e->unseen_ns + BACK_NS;
-}
-
 int incidents_update(struct incidents *s, const struct finding_list *found, const struct model *m)
 {
 	struct entry *e;
@@ -324,6 +366,8 @@ int incidents_update(struct incidents *s, const struct finding_list *found, cons
 	for (e = s->entries; e; e = e->next) {
 		e->changed = e->fresh = false;
 		e->missed++;
+		if (e->open && all_unobserved(&e->now.f, m))
+			e->unseen_ns = m->now_ns;
 	}
 	err = findings_take(s, found, m);
 	causes_join(s);

@@ -81,7 +81,10 @@ void escalator_free(struct escalator *r)
 /* False where probes would show nothing new. */
 static bool is_worth_it(const struct finding *f)
 {
-	return f->kind != FINDING_LOST_EVENTS && f->kind != FINDING_UNOBSERVED && f->class != HANG_PROCESS_DEAD;
+	bool suspended = f->kind == FINDING_STOPPED && f->subject.type == SUBJECT_JOB;
+
+	return f->kind != FINDING_LOST_EVENTS && f->kind != FINDING_UNOBSERVED && f->class != HANG_PROCESS_DEAD &&
+	       !suspended;
 }
 
 /* A known phase of the job is no reason; it is one when it lasts too long. */

@@ -123,6 +123,11 @@ static int sample(struct samplers *s, struct running *r, uint64_t now_ns)
 	return 0;
 }
 
+void samplers_often(struct samplers *s, bool often)
+{
+	s->ctx.often = often;
+}
+
 int samplers_run(struct samplers *s, uint64_t now_ns, uint64_t until_ns)
 {
 	int err = 0;

@@ -204,6 +204,7 @@ int session_open(const struct session_cfg *cfg, struct reader *reader, struct pi
 			       .child_fd = -1,
 			       .result.child_status = -1 };
 	notify_open(&s->notify);
+	hurry_open(&s->hurry, s->pace->loop_ns); /* loading takes a second of CPU time */
 	snprintf(error, error_size, "out of memory");
 	err = parts_make(s, error, error_size);
 	if (err)
@@ -323,7 +324,7 @@ static int attach(struct session *s)
 	size_t n;
 	int err;
 
-	hurry_open(&s->hurry, s->pace->loop_ns);
+	hurry_beat(&s->hurry, now_ns);
 	s->start_boot_ns = clock_boottime_ns();
 	shares_turn(s->shares, now_ns);
 	err = start_emit(s, now_ns);
@@ -448,6 +449,7 @@ static int samplers_turn(void *of, uint64_t now_ns)
 {
 	struct session *s = of;
 
+	samplers_often(s->samplers, session_stacks_recent(s->stacks, now_ns));
 	return s->cfg.paused ? 0 : samplers_run(s->samplers, now_ns, tick_grid_latest_ns(&s->ticks));
 }
 

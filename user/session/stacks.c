@@ -46,6 +46,7 @@
 #define LATE_EVERY_NS 5000000000ull
 #define CHECK_EVERY_NS 250000000ull /* who is late, what is over, whose wait is due */
 #define WAIT_EVERY_NS 5000000000ull
+#define RECENT_NS 15000000000ull
 
 static const uint64_t rounds_after_ns[] = { 0, 10000000000ull, 60000000000ull }; /* since the first round */
 #define ROUNDS (int)(sizeof(rounds_after_ns) / sizeof(rounds_after_ns[0]))
@@ -88,7 +89,7 @@ struct session_stacks {
 	pthread_t thread;
 	struct stack_read reads[ROUND_PROCS];
 	int n, n_emitted;
-	uint64_t begin_ns;
+	uint64_t begin_ns, verdict_ns; /* verdict_ns: the newest one's that was not for what is waited for alone */
 	atomic_int n_read;
 	atomic_bool stop;
 };
@@ -303,6 +304,8 @@ static void round_begin(struct session_stacks *s, uint64_t now_ns)
 	s->n_emitted = 0;
 	s->n_read = 0;
 	s->begin_ns = now_ns;
+	if (!s->reads[0].wait_only)
+		s->verdict_ns = now_ns;
 	s->running = !thread_start(s);
 }
 
@@ -428,6 +431,11 @@ static void waits_begin(struct session_stacks *s, uint64_t now_ns)
 		if (needs_stacks(&i->f))
 			wait_again(s, i, now_ns);
 	round_begin(s, now_ns);
+}
+
+bool session_stacks_recent(const struct session_stacks *s, uint64_t now_ns)
+{
+	return s && s->verdict_ns && now_ns < s->verdict_ns + RECENT_NS;
 }
 
 void session_stacks_ask(struct session_stacks *s, uint32_t tgid)

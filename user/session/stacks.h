@@ -21,6 +21,9 @@ struct session_stacks *session_stacks_new(struct reader *r, const struct pipelin
 void session_stacks_free(struct session_stacks *s);
 /* A user wants the main thread's stack of this process: the next round is that. */
 void session_stacks_ask(struct session_stacks *s, uint32_t tgid);
+/* For a verdict that is near, or was made a moment ago, stacks were read: what else shows where ranks are is worth its
+ * price now. False with `s` NULL. */
+bool session_stacks_recent(const struct session_stacks *s, uint64_t now_ns);
 /* Both do nothing with `s` NULL. What was read by now, as records: before a tick. Of a culprit, so that its finding is
  * to be judged at once: *ret_of_culprit, else that stays as it is. 0, or the error of emit(). */
 int session_stacks_emit(struct session_stacks *s, uint64_t now_ns, bool *ret_of_culprit);

@@ -150,6 +150,8 @@ static const char *cause_said(const struct finding *f)
 {
 	if (f->cause == CAUSE_ASLEEP && finding_text(f, EVIDENCE_MEMBER))
 		return f->n_ranks > 1 ? "their thread sleeps outside of NCCL" : "its thread sleeps outside of NCCL";
+	if (f->cause == CAUSE_BUSY && !one_only(f) && !one_of(f))
+		return "they compute on the CPU";
 	if (gets_no_cpu(f))
 		return "it wants to compute and gets hardly any CPU";
 	return cause_help(finding_cause_of_host(f));
@@ -459,13 +461,6 @@ static void starved_add(struct text *t, const struct finding *f)
 	text_cause(t, f);
 }
 
-static void rank_add(struct text *t, const struct finding *f, const char *one, const char *several)
-{
-	text_ranks(t, f);
-	text_add(t, " %s", one_only(f) ? one : several);
-	text_cause(t, f);
-}
-
 static void storage_add(struct text *t, const struct finding *f)
 {
 	const char *mount = finding_text(f, EVIDENCE_MOUNT);
@@ -474,6 +469,21 @@ static void storage_add(struct text *t, const struct finding *f)
 	text_add(t, one_only(f) ? " waits for storage that does not answer: "
 				: " wait for storage that does not answer: ");
 	text_foreign(t, mount ? mount : "not known", NULL);
+}
+
+static void stopped_add(struct text *t, const struct finding *f)
+{
+	const char *how = f->cause == CAUSE_STOPPED ? "stopped, by a signal or a debugger" : "stopped";
+
+	if (f->subject.type == SUBJECT_JOB && f->n_ranks_all > 1)
+		text_add(t, "the job is suspended: all %d ranks that are seen are stopped", f->n_ranks_all);
+	else if (f->subject.type == SUBJECT_JOB)
+		text_add(t, "the job is suspended: its rank is stopped");
+	else {
+		text_ranks(t, f);
+		text_add(t, " %s %s", one_only(f) ? "is" : "are", how);
+	}
+	text_cause(t, f);
 }
 
 static void clause_add(struct text *t, const struct finding *f)
@@ -488,9 +498,7 @@ static void clause_add(struct text *t, const struct finding *f)
 	case FINDING_XID: text_xid(t, f); break;
 	case FINDING_LINK: text_link_fault(t, f); break;
 	case FINDING_OBSERVATION: observation_add(t, f); break;
-	case FINDING_STOPPED:
-		rank_add(t, f, "is stopped, by a signal or a debugger", "are stopped, by a signal or a debugger");
-		break;
+	case FINDING_STOPPED: stopped_add(t, f); break;
 	case FINDING_CPU_STARVED: starved_add(t, f); break;
 	case FINDING_IO_STALL: storage_add(t, f); break;
 	case FINDING_LOST_EVENTS:

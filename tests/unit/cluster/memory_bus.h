@@ -27,7 +27,9 @@ struct memory_bus {
 	int n_asked;
 	char piece_keys[16][BUS_KEY_MAX]; /* that were put */
 	int n_pieces;
-	bool away;        /* every call fails */
+	bool away;      /* every call fails */
+	bool is_behind; /* every other answer of a table is the one before, as of another replica */
+	unsigned int n_read;
 	int answers_lost; /* so many appends are stored, and not acknowledged */
 	int appends_lost; /* so many are neither */
 };

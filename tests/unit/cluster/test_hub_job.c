@@ -216,7 +216,7 @@ static void what_ended_unseen_is_closed(void **state)
 	seconds(20, 0);
 	thread_state[3] = 3;
 	reports[0] = reports[1] = true;
-	seconds(7, RANKS);
+	seconds(12, RANKS);
 	o = incident_nth(0);
 	assert_non_null(o);
 	assert_string_equal(text_of(o, "phase"), "close");
@@ -424,10 +424,37 @@ static void a_thread_that_goes_on_is_not_stopped_for_ever(void **state)
 	assert_int_equal(state_of(0), TASK_UNKNOWN);
 }
 
+/* A scheduler stops it, a host two seconds after the other: a finding of the job alone, which says what holds it. */
+static void a_job_that_is_suspended_is_one_incident(void **state)
+{
+	for (int frozen = 0; frozen < 2; frozen++) {
+		if (frozen) {
+			end(state);
+			begin(state);
+		}
+		seconds(30, RANKS);
+		for (int host = 0; host < RANKS / PER_HOST; host++) {
+			for (int r = host * PER_HOST; r < (host + 1) * PER_HOST; r++) {
+				thread_state[r] = 5;
+				thread_frozen[r] = frozen;
+				since[r] = now;
+			}
+			seconds(2, 0);
+		}
+		seconds(20, 0);
+		assert_int_equal(proc_of(0)->tasks->frozen, frozen);
+		assert_int_equal(memory_bus_count("\"phase\":\"open\""), 1);
+		assert_true(memory_bus_count("\"severity\":\"warning\"") >= 1);
+		assert_int_equal(memory_bus_count("\"severity\":\"critical\""), 0);
+		assert_int_equal(!!memory_bus_count("\"cause\":\"frozen\""), frozen);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_job_that_goes_on_has_none),
+		CASE(a_job_that_is_suspended_is_one_incident),
 		CASE(who_does_not_come_is_named_over_hosts),
 		CASE(recorders_of_its_hosts_are_asked_for),
 		CASE(a_silent_host_is_unobserved),

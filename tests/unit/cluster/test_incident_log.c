@@ -91,6 +91,62 @@ static void what_is_given_up_is_taken_at_once(void **state)
 	assert_int_equal(b_turn(2 * SEC), LEASE_TAKEN);
 }
 
+/* Of two replicas one is behind, and both answer in turn. */
+static void an_old_answer_is_no_renewal(void **state)
+{
+	uint64_t s = 1;
+
+	(void)state;
+	a_turn(SEC);
+	a_turn(4 * SEC);
+	memory_bus.is_behind = true;
+	while (b_turn(s * SEC) != LEASE_TAKEN && s < 100)
+		s++;
+	assert_in_range(s, 7, 10);
+	memory_bus.is_behind = false;
+	for (; s < 30; s++) {
+		assert_int_equal(b_turn(s * SEC), LEASE_SAME);
+		a_turn(s * SEC);
+	}
+	assert_true(lease_b.mine && !lease_a.mine);
+}
+
+/* Its revisions begin anew: the newest that was known is nobody's. */
+static void a_table_that_is_made_anew(void **state)
+{
+	uint64_t s;
+
+	(void)state;
+	for (s = 1; s < 20; s++) {
+		a_turn(s * SEC);
+		b_turn(s * SEC);
+	}
+	memset(memory_bus.values, 0, sizeof(memory_bus.values));
+	lease_a.mine = false;
+	lease_a.revision = lease_a.changed_ns = 0;
+	assert_int_equal(a_turn(21 * SEC), LEASE_TAKEN);
+	for (s = 22; b_turn(s * SEC) != LEASE_TAKEN && s < 100; s++)
+		;
+	assert_in_range(s, 27, 36);
+}
+
+/* A bus that answers and lets nobody write: since when is known, for people. */
+static void what_is_refused_is_known(void **state)
+{
+	(void)state;
+	a_turn(SEC);
+	assert_int_equal(b_turn(SEC), LEASE_SAME);
+	assert_int_equal(lease_b.refused_ns, 0);
+	memory_bus.away = true;
+	b_turn(3 * SEC);
+	b_turn(5 * SEC);
+	assert_int_equal(lease_b.refused_ns, 3 * SEC);
+	assert_int_equal(lease_b.err, -ENOTCONN);
+	memory_bus.away = false;
+	b_turn(7 * SEC);
+	assert_int_equal(lease_b.refused_ns, 0);
+}
+
 /* Who cannot renew for so long as others wait may have lost it, and does not know. */
 static void a_bus_that_is_away_ends_it(void **state)
 {
@@ -102,6 +158,7 @@ static void a_bus_that_is_away_ends_it(void **state)
 	while (a_turn(s * SEC) != LEASE_LOST)
 		s++;
 	assert_in_range(s, 7, 10);
+	assert_int_equal(lease_a.revision, 1); /* what is refused is not written */
 }
 
 /* --- the log --- */
@@ -198,6 +255,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(one_has_it_and_renews),
 		CASE(who_does_not_renew_loses_it),
+		CASE(an_old_answer_is_no_renewal),
+		CASE(a_table_that_is_made_anew),
+		CASE(what_is_refused_is_known),
 		CASE(what_is_given_up_is_taken_at_once),
 		CASE(a_bus_that_is_away_ends_it),
 		CASE(the_next_one_goes_on),

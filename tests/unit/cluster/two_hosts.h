@@ -38,8 +38,9 @@ static uint64_t since[RANKS];
 static bool reports[HOSTS];          /* its agent lives */
 static bool is_there[RANKS];         /* its process does */
 static uint32_t thread_state[RANKS]; /* of its thread, as in cluster.proto */
-static bool no_thread[RANKS];        /* its report does not have the thread */
-static uint64_t delay[HOSTS];        /* its reports take so long */
+static bool thread_frozen[RANKS];
+static bool no_thread[RANKS]; /* its report does not have the thread */
+static uint64_t delay[HOSTS]; /* its reports take so long */
 static uint64_t sequence[HOSTS];
 static Cluster__Finding *findings[HOSTS][4]; /* what its node holds */
 static size_t n_findings[HOSTS];
@@ -114,6 +115,7 @@ static void rank_fill(int rank, uint64_t clock_ns, Cluster__Process *p, Cluster_
 	p->job = (char *)(job_of[rank / PER_HOST] ? job_of[rank / PER_HOST] : "train");
 	t->tid = p->pid;
 	t->state = thread_state[rank];
+	t->has_frozen = t->frozen = thread_frozen[rank];
 	t->has_seen_age_ns = t->has_at_age_ns = 1;
 	t->seen_age_ns = t->at_age_ns = 100 * MSEC;
 	t->state_age_ns = now - since[rank] + SEC - delay[rank / PER_HOST];
@@ -247,6 +249,7 @@ static int begin(void **state)
 		since[r] = now;
 		is_there[r] = true;
 		thread_state[r] = 3;
+		thread_frozen[r] = false;
 		no_thread[r] = false;
 	}
 	for (int h = 0; h < HOSTS; h++)

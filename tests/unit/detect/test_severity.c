@@ -154,6 +154,26 @@ static void a_cause_is_as_bad_as_what_follows(void **state)
 	assert_int_equal(all[0].severity, SEVERITY_CRITICAL);
 }
 
+/* A chain of four causes, found from the root on. */
+static void a_root_is_as_bad_as_the_end_of_its_chain(void **state)
+{
+	struct finding all[5];
+	struct finding_list list = { .items = all, .n = 5 };
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		all[i] = (struct finding){ .kind = FINDING_OBSERVATION };
+	all[4] = hang(HANG_DEADLOCK, CAUSE_ORDER);
+	for (int i = 0; i < 5; i++) {
+		all[i].since_ns = SINCE;
+		all[i].key = 1 + i;
+		all[i].caused_by_key = i;
+	}
+	severities_judge(&list, SINCE);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(all[i].severity, SEVERITY_CRITICAL);
+}
+
 static void people_read_stall_before_hang(void **state)
 {
 	struct finding f = hang(HANG_MISSING_ENTER, CAUSE_ASLEEP);
@@ -181,6 +201,7 @@ int main(void)
 		cmocka_unit_test(an_xid_by_what_it_points_at),
 		cmocka_unit_test(a_consequence_is_as_bad_as_its_cause),
 		cmocka_unit_test(a_cause_is_as_bad_as_what_follows),
+		cmocka_unit_test(a_root_is_as_bad_as_the_end_of_its_chain),
 		cmocka_unit_test(people_read_stall_before_hang),
 	};
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "detect/gpu/gpu_role.h"
+#include "detect/hang/gpu_stall.h"
 #include "detect/rank/gpu_work.h"
 #include "tests/unit/job/evidence.h"
 #define HAND_RANKS 3
@@ -115,7 +116,7 @@ static void a_sample_grows_old(void **state)
 {
 	(void)state;
 	samples(0, 4, in_nccl);
-	m.now_ns += 5 * SEC;
+	m.now_ns += 8 * SEC;
 	assert_int_equal(work(), GPU_WORK_NONE);
 	assert_int_equal(gpu_activity_since(&gpus[0], NOW, m.now_ns).role, GPU_ROLE_IN_NCCL);
 	m.now_ns++;
@@ -349,7 +350,7 @@ static void which_samples_count(void **state)
 		for (int i = 0; i < 4; i++)
 			gpus[r].samples[i].ts_ns = NOW + 12 * SEC + i * 500 * MSEC;
 	m.now_ns = NOW + 13500 * MSEC;
-	gpus[1].samples[0].ts_ns = NOW + 3500 * MSEC + 499 * MSEC; /* it worked then */
+	gpus[1].samples[0].ts_ns = NOW + 500 * MSEC + 499 * MSEC; /* it worked then */
 	gpus[1].samples[0].s = works;
 	o = gpu_odd_find(&m, hand_job, NOW);
 	assert_int_equal(gpu_odd_cause(&o), CAUSE_GPU_IDLE);
@@ -358,6 +359,52 @@ static void which_samples_count(void **state)
 	assert_int_equal(gpu_odd_cause(&o), CAUSE_GPU);
 	o = gpu_odd_find(&m, hand_job, NOW + 4 * SEC);
 	assert_int_equal(gpu_odd_cause(&o), CAUSE_GPU_IDLE);
+}
+
+/* --- where is the host? --- */
+
+static void stack_read_at(int r, uint64_t ns, const char *frame)
+{
+	known[r]->tasks->stack.ns = ns;
+	known[r]->tasks->stack.native = known[r]->tasks->stack.frames = frame;
+}
+
+/* As rank 0 of an endless kernel's job was met on an H100: read while it waited for its GPU, which ended that and ran
+ * nothing from then on; it stood in NCCL by then. */
+static void a_wait_for_an_idle_gpu_is_over(void **state)
+{
+	(void)state;
+	samples(0, 4, idle);
+	stack_read_at(0, NOW, "cuStreamSynchronize (libcuda.so.1)");
+	assert_true(gpu_wait_is_over(&m, known[0]));
+	stack_read_at(0, NOW + SEC, "cuStreamSynchronize (libcuda.so.1)"); /* too few samples since */
+	assert_false(gpu_wait_is_over(&m, known[0]));
+	stack_read_at(0, NOW, "ncclGroupEnd (libnccl.so.2)");
+	assert_false(gpu_wait_is_over(&m, known[0]));
+	again(state);
+	samples(0, 4, in_nccl);
+	stack_read_at(0, NOW, "cuStreamSynchronize (libcuda.so.1)");
+	assert_false(gpu_wait_is_over(&m, known[0]));
+}
+
+/* A kernel without end in front: what the host launches behind it fills the queue, and it stands in a launch. */
+static void a_launch_that_does_not_return(void **state)
+{
+	(void)state;
+	odd(in_nccl, spins, in_nccl);
+	stack_read_at(1, NOW, "?? (libcuda.so.1)\ncuLaunchKernel (libcuda.so.1)\nat::native::add (libtorch_cuda.so)");
+	assert_true(gpu_stall_holds(&m, known[1], NOW));
+	assert_false(gpu_stall_holds(&m, known[0], NOW));
+	stack_read_at(1, NOW, "read (libc.so.6)");
+	assert_false(gpu_stall_holds(&m, known[1], NOW));
+	again(state);
+	odd(in_nccl, works, in_nccl);
+	stack_read_at(1, NOW, "cuLaunchKernelEx (libcuda.so.1)");
+	assert_false(gpu_stall_holds(&m, known[1], NOW));
+	again(state);
+	odd(in_nccl, idle, in_nccl); /* it gives its GPU little to do */
+	stack_read_at(1, NOW, "cuLaunchKernel (libcuda.so.1)");
+	assert_false(gpu_stall_holds(&m, known[1], NOW));
 }
 
 static void what_is_said(void **state)
@@ -397,10 +444,20 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(one_per_cent_is_work), TEST(how_long_it_has_none),     TEST(a_sample_grows_old),
-		TEST(whose_gpu_it_is),      TEST(what_a_kernel_looks_like), TEST(samples_are_alike),
-		TEST(how_many_samples),     TEST(what_the_newest_shows),    TEST(one_of_them_is_odd),
-		TEST(how_sure_it_is),       TEST(which_samples_count),      TEST(what_is_said),
+		TEST(one_per_cent_is_work),
+		TEST(how_long_it_has_none),
+		TEST(a_sample_grows_old),
+		TEST(whose_gpu_it_is),
+		TEST(what_a_kernel_looks_like),
+		TEST(samples_are_alike),
+		TEST(how_many_samples),
+		TEST(what_the_newest_shows),
+		TEST(one_of_them_is_odd),
+		TEST(how_sure_it_is),
+		TEST(which_samples_count),
+		TEST(what_is_said),
+		TEST(a_wait_for_an_idle_gpu_is_over),
+		TEST(a_launch_that_does_not_return),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

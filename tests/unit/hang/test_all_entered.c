@@ -292,6 +292,39 @@ static void one_died_meanwhile(void **state)
 	assert_null(at(LAST + 3 * SEC)); /* the job ends */
 }
 
+/* One rank was asked to go, so all may be: for ten seconds it is no hang that what was under way does not end. */
+static void the_job_is_taken_down(void **state)
+{
+	uint64_t now = LAST + 30 * SEC;
+
+	(void)state;
+	assert_non_null(at(now));
+	dies(2, now - 10 * SEC + 1);
+	procs[2].exit_signal = 15;
+	assert_null(at(now));
+	assert_non_null(at(now + 1));
+	procs[2].exit_ns = LAST - 1; /* before it was entered by all: of an earlier life */
+	assert_non_null(at(LAST + 10 * SEC));
+	procs[2].exit_ns = now - SEC;
+	procs[2].job = NULL;
+	assert_non_null(at(now));
+}
+
+/* What those ranks of the job do that no host reports is not known. */
+static void while_ranks_are_missing(void **state)
+{
+	struct wait_roots roots = { .missing = &job };
+
+	(void)state;
+	m.now_ns = LAST + 30 * SEC;
+	list.n = 0;
+	assert_int_equal(stalled_op_report(&ops_known, &m, &roots, &list), 0);
+	assert_int_equal(list.n, 0);
+	roots.missing = NULL;
+	assert_int_equal(stalled_op_report(&ops_known, &m, &roots, &list), 0);
+	assert_int_equal(list.n, 1);
+}
+
 static void no_death_no_hurry(void **state)
 {
 	(void)state;
@@ -346,6 +379,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_that_calls, fresh, done),
 		cmocka_unit_test_setup_teardown(the_oldest_is_told, fresh, done),
 		cmocka_unit_test_setup_teardown(one_died_meanwhile, fresh, done),
+		cmocka_unit_test_setup_teardown(the_job_is_taken_down, fresh, done),
+		cmocka_unit_test_setup_teardown(while_ranks_are_missing, fresh, done),
 		cmocka_unit_test_setup_teardown(no_death_no_hurry, fresh, done),
 		cmocka_unit_test_setup_teardown(a_mismatch_explains_it, fresh, done),
 		cmocka_unit_test_setup_teardown(a_gpu_explains_it, fresh, done),

@@ -5,6 +5,8 @@
  */
 #include "tests/unit/job/outside_samples.h"
 
+#include "sink/incident_text.h"
+
 /* One look of a session: each of two communicators has one behind, from its number on. */
 static void look_at_both(int i, int left_from, int right_from)
 {
@@ -88,6 +90,27 @@ static void the_longest_wait_is_said(void **state)
 	assert_int_equal(only()->warning_after_ns, 10 * SEC);
 }
 
+/* Hosts that spin while they wait: a note of the job, not one of each rank. */
+static void who_is_busy_is_said_together(void **state)
+{
+	struct incident i = { .phase = PHASE_OPEN };
+	struct text t = { 0 };
+
+	(void)state;
+	for (int r = 0; r < RANKS; r++)
+		at[r].state = TASK_RUNNABLE;
+	for (int k = 0; k < 8; k++)
+		look_at_both(k, 0, 0);
+	assert_int_equal(only()->kind, FINDING_OBSERVATION);
+	assert_int_equal(only()->n_ranks, 2);
+	assert_int_equal(only()->severity, SEVERITY_INFO);
+	i.f = *only();
+	incident_text_sentence(&t, &i);
+	assert_string_equal(t.data, "ranks 1 and 3 are late for AllReduce #21: they compute on the CPU; 1 peer has "
+				    "waited at least 0.0 s");
+	free(t.data);
+}
+
 /* The GPU of one of them reports an error: that one has a cause, and is not among those that may be it. */
 static void who_has_a_cause_is_apart(void **state)
 {
@@ -159,6 +182,7 @@ int main(void)
 		OF_SESSION(the_only_one_is_sure),
 		OF_SESSION(who_waits_for_the_next_one_is_not_sure),
 		OF_SESSION(the_longest_wait_is_said),
+		OF_SESSION(who_is_busy_is_said_together),
 		OF_SESSION(who_has_a_cause_is_apart),
 		OF_SESSION(what_moves_is_warned_of_later),
 		cmocka_unit_test_teardown(a_long_limit_counts_twice, end),

@@ -323,6 +323,29 @@ static void who_went_on_is_read_again(void **state)
 	assert_int_equal(uncounted_unread(&m, 2 * SEC, some, RANKS), 0);
 }
 
+/* Read while it waited for its GPU, which runs nothing since then. */
+static void whose_gpu_is_idle_is_read_again(void **state)
+{
+	static struct gpu gpu;
+	const struct proc *some[RANKS];
+
+	(void)state;
+	gpu = (struct gpu){ .node = &node, .name = "", .uuid = "" };
+	gpu.procs = (struct gpu_procs){ .n = 1, .pids = { 51 } };
+	node.gpus.all = &gpu;
+	tasks[1].stack.native = tasks[1].stack.frames = "cuStreamSynchronize (libcuda.so.1)";
+	tasks[1].state = TASK_ON_CPU;
+	tasks[1].stack.ns = SLEPT + 6 * SEC;
+	scanned(SLEPT + 9 * SEC);
+	assert_int_equal(uncounted_unread(&m, 2 * SEC, some, RANKS), 0);
+	for (int i = 1; i <= 4; i++)
+		gpu.samples[gpu.n_samples++] =
+			(struct gpu_sampled){ tasks[1].stack.ns + i * SEC / 2, { .window_ns = SEC / 2 } };
+	assert_int_equal(uncounted_unread(&m, 2 * SEC, some, RANKS), 1);
+	assert_ptr_equal(some[0], &procs[1]);
+	node.gpus.all = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +357,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(when_nothing_is_known, NULL, done),
 		cmocka_unit_test_setup_teardown(one_that_waits_for_a_rank, fresh, done),
 		cmocka_unit_test_setup_teardown(who_went_on_is_read_again, fresh, done),
+		cmocka_unit_test_setup_teardown(whose_gpu_is_idle_is_read_again, fresh, done),
 		cmocka_unit_test_setup_teardown(what_is_reported_already, fresh, done),
 		cmocka_unit_test_setup_teardown(whose_stacks_are_wanted, fresh, done),
 	};

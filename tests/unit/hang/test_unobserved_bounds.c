@@ -243,12 +243,22 @@ static void when_nobody_is_absent(void **state)
 	fresh(NULL);
 }
 
-/* Where hosts' recordings are merged no host told of it. */
+/* Where hosts' recordings are merged no host told of it, unless it is between two ranks of one host. */
 static void one_that_no_host_told_of(void **state)
 {
 	(void)state;
 	goes(ODD);
 	m.merged = true;
+	assert_string_equal(finding_text_of(absent()),
+			    "hang process_dead not_there 0.85 AllReduce #7 in 12 since 14 w 0 c 0 by 0 ranks 2\n"
+			    "comm_size 4\nn_missing 1\nwaiting_s 6\nn_waiting 3\nwaiting_ranks 0,1,3\n"
+			    "known_from counters\n"
+			    "seq_is the last that peers entered; it may lack earlier ones too");
+	assert_true(waits.missing == &job && waits.missing_waited_for);
+	assert_true(wait_roots_explain(&waits, &job));
+	assert_int_equal(list.items[0].node, node.number);
+	for (int r = 0; r < RANKS; r++)
+		procs[r].local_rank = -1;
 	assert_string_equal(finding_text_of(absent()),
 			    "hang unknown no_host_told 0.4 #0 in 12 since 14 w 0 c 0 by 0 ranks 2\n"
 			    "comm_size 4\nn_missing 1\nn_waiting 3\nwaiting_ranks 0,1,3\nknown_from counters");
@@ -257,6 +267,48 @@ static void one_that_no_host_told_of(void **state)
 			    "unobserved  no_host_told 1 #0 in 12 since 20 w 0 c 0 by 0 ranks 2\ncomm_size 4\n"
 			    "n_missing 1");
 	assert_int_equal(waits.n_cycles, 1);
+	assert_true(waits.missing == &job && !waits.missing_waited_for);
+	waits.n_cycles = 0;
+	assert_false(wait_roots_explain(&waits, &job));
+}
+
+/* A job that has ended waits for nobody. */
+static void when_all_others_are_dead(void **state)
+{
+	(void)state;
+	goes(ODD);
+	for (int merged = 0; merged < 2; merged++) {
+		m.merged = merged;
+		procs[0].dead = procs[1].dead = true;
+		assert_non_null(absent());
+		procs[3].dead = true;
+		assert_null(absent());
+		procs[3].dead = false;
+	}
+}
+
+/* Hosts that fall silent one after the other are one matter, whichever ranks come first. */
+static void the_first_may_be_another(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	m.merged = true;
+	by_rank[0][1] = NULL;
+	goes(1);
+	goes(ODD);
+	assert_int_equal(absent()->n_ranks, 2);
+	assert_int_equal(list.items[0].ranks[0], 1);
+	key = list.items[0].key;
+	done(NULL);
+	fresh(NULL);
+	m.merged = true;
+	by_rank[0][3] = NULL;
+	goes(ODD);
+	goes(3);
+	assert_int_equal(absent()->n_ranks, 2);
+	assert_int_equal(list.items[0].ranks[0], ODD);
+	assert_true(list.items[0].key == key);
 }
 
 int main(void)
@@ -270,6 +322,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(how_sure_it_is, fresh, done),
 		cmocka_unit_test_setup_teardown(when_nobody_is_absent, NULL, done),
 		cmocka_unit_test_setup_teardown(one_that_no_host_told_of, fresh, done),
+		cmocka_unit_test_setup_teardown(when_all_others_are_dead, fresh, done),
+		cmocka_unit_test_setup_teardown(the_first_may_be_another, fresh, done),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

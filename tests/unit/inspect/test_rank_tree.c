@@ -246,6 +246,20 @@ static void one_that_cannot_be_read_is_known_by_its_child(void **state)
 	tree_free();
 }
 
+/* One gives its parent what was read of itself, and not what it has from a child: that parent may be the launcher,
+ * which forks ranks as a rank forks its workers. */
+static void what_a_child_lent_goes_no_further(void **state)
+{
+	(void)state;
+	TREE({ 84, 1, NULL, BLOCKED, -1, 0, false }, { 85, 84, NULL, BLOCKED, 3, 85, true },
+	     { 86, 85, "RANK=3|WORLD_SIZE=4", LIBS, 3, 85, true });
+	tree_free();
+	/* in the other order, too */
+	TREE({ 86, 85, "RANK=3|WORLD_SIZE=4", LIBS, 3, 85, true }, { 85, 84, NULL, BLOCKED, 3, 85, true },
+	     { 84, 1, NULL, BLOCKED, -1, 0, false });
+	tree_free();
+}
+
 /* Parents are read one by one, so a circle is possible. */
 static void a_circle_of_parents_ends(void **state)
 {
@@ -403,6 +417,7 @@ int main(void)
 		cmocka_unit_test(two_that_say_one_rank_are_not_believed),
 		cmocka_unit_test(one_that_cannot_be_read_beside_ranks_is_listed),
 		cmocka_unit_test(one_that_cannot_be_read_is_known_by_its_child),
+		cmocka_unit_test(what_a_child_lent_goes_no_further),
 		cmocka_unit_test(a_circle_of_parents_ends),
 		cmocka_unit_test(how_far_up_it_looks),
 		cmocka_unit_test(places_that_differ),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_target_cpu_quota.c - the CPU quota of a process from made-up cgroup trees: version 1, 2, hybrid and a
- * container's part of one; quotas on parents; and the totals that the scheduler's tracer makes of them, in records old
- * and new.
+ * container's part of one; quotas on parents; freezers; and the totals that the scheduler's tracer makes of them, in
+ * records old and new.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +19,7 @@
 
 #include "base/intern.h"
 #include "tracers/sched/cpu_quota.h"
+#include "tracers/sched/freezer.h"
 #include "pipeline/decode.h"
 #include "tracers/sched/sched.h"
 #include "tracers/sched/wire/throttle.h"
@@ -143,6 +144,35 @@ static void test_a_part_of_the_hierarchy(void **state)
 	assert_int_equal(cgroup_cpu_dir(&m, "", dir, &v2), -ENOENT);
 }
 
+/* Each hierarchy has a freezer of its own. Only what is frozen counts, not what is on its way there. */
+static void test_freezers(void **state)
+{
+	static const char both[] = "7:freezer:/job\n1:cpu,cpuacct:/x\n0::/job/in\n";
+	struct cgroup_mounts m;
+
+	(void)state;
+	mounts(&m, "31 1 0:27 / %s/freezer rw - cgroup cgroup rw,freezer\n32 1 0:28 / %s/cpu rw - cgroup cgroup "
+		   "rw,cpu,cpuacct\n33 1 0:29 / %s/unified rw - cgroup2 cgroup2 rw\n");
+	put("freezer/job/freezer.state", "THAWED\n");
+	put("unified/job/in/cgroup.events", "populated 1\nfrozen 0\n");
+	assert_false(freezer_holds(&m, both));
+	put("freezer/job/freezer.state", "FREEZING\n");
+	assert_false(freezer_holds(&m, both));
+	put("freezer/job/freezer.state", "FROZEN\n");
+	assert_true(freezer_holds(&m, both));
+	assert_false(freezer_holds(&m, "7:freezer:/other\n0::/job/in\n"));
+	put("freezer/job/freezer.state", "THAWED\n");
+	put("unified/job/in/cgroup.events", "populated 1\nfrozen 1\n");
+	assert_true(freezer_holds(&m, both));
+	assert_true(freezer_holds(&m, "0::/job/in\n"));
+	assert_false(freezer_holds(&m, "0::/job\n"));
+	assert_false(freezer_holds(&m, "7:freezer:/\n0::/\n"));
+	assert_false(freezer_holds(&m, "0::/../job/in\n"));
+	assert_false(freezer_holds(&m, ""));
+	mounts(&m, "32 1 0:28 / %s/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
+	assert_false(freezer_holds(&m, both));
+}
+
 /* Recordings of version 1 lack what a task waited behind. */
 static void test_records_old_and_new(void **state)
 {
@@ -160,6 +190,13 @@ static void test_records_old_and_new(void **state)
 	assert_int_equal(e.task.preempted, 3);
 	assert_int_equal(e.task.stopped_ns, 2);
 	assert_string_equal(e.task.preempted_by, "hog");
+	assert_false(e.task.frozen);
+	r.frozen = 1; /* of one that is not stopped it means nothing */
+	assert_int_equal(decode_record(&r.hdr, strings, &e), 1);
+	assert_false(e.task.frozen);
+	r.state = SCHED_STOPPED;
+	assert_int_equal(decode_record(&r.hdr, strings, &e), 1);
+	assert_true(e.task.frozen);
 	e = (struct event){ 0 };
 	r.hdr.size = SCHED_TASK_V1_BYTES;
 	assert_int_equal(decode_record(&r.hdr, strings, &e), 1);
@@ -178,9 +215,8 @@ static void test_records_old_and_new(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_version_2_and_parents),
-		cmocka_unit_test(test_hybrid),
-		cmocka_unit_test(test_a_part_of_the_hierarchy),
+		cmocka_unit_test(test_version_2_and_parents),   cmocka_unit_test(test_hybrid),
+		cmocka_unit_test(test_a_part_of_the_hierarchy), cmocka_unit_test(test_freezers),
 		cmocka_unit_test(test_records_old_and_new),
 	};
 

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "inspect/discover/discover.h"
+#include "inspect/discover/discover_private.h"
 #include "inspect/stack/symbolize.h"
 
 #define NCCL 2
@@ -522,6 +522,46 @@ static void begins_with_usual_names(void **state)
 	finish(&c);
 }
 
+/* Loads it, with a new process. Was it a file of the first queue that became known? */
+static bool is_among_the_first(struct target_set *s, const char *lib)
+{
+	struct child c = launch(&(struct launch){ "program", "load", lib, { "RANK=1", NULL }, NULL, NULL });
+
+	wait_ready(&c);
+	s->first_ns = 0;
+	assert_int_equal(target_set_scan(s), 0);
+	expect_nccl(s, c.pid);
+	finish(&c);
+	return s->first_ns;
+}
+
+/* Its owner can write to it again and again: it does not delay the libraries of others each time. Another file in its
+ * place is a new one, as after an update. */
+static void one_written_to_in_place_is_not_among_the_first(void **state)
+{
+	struct target_filter usual[] = { filters[0], filters[1] };
+	struct target_set *s;
+	char command[256];
+
+	(void)state;
+	usual[0].files = "libgrows";
+	usual[0].vital = true;
+	snprintf(command, sizeof(command), "cp %s/libjpeg.so.8 %s/libgrows.so", dir, dir);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(target_set_new(reader, usual, 2, &s), 0);
+	assert_true(is_among_the_first(s, "libgrows.so"));
+	assert_false(is_among_the_first(s, "libgrows.so")); /* it is known */
+	snprintf(command, sizeof(command), "echo >>%s/libgrows.so", dir);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(system(command), 0);
+		assert_false(is_among_the_first(s, "libgrows.so"));
+	}
+	snprintf(command, sizeof(command), "cd %s && cp libgrows.so new.so && mv new.so libgrows.so", dir);
+	assert_int_equal(system(command), 0);
+	assert_true(is_among_the_first(s, "libgrows.so"));
+	target_set_free(s);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -539,6 +579,7 @@ int main(void)
 		TEST(names_stacks_from_the_snapshot),
 		TEST(a_scan_that_is_cut_goes_on),
 		cmocka_unit_test(begins_with_usual_names),
+		cmocka_unit_test(one_written_to_in_place_is_not_among_the_first),
 	};
 
 	if (system("cc --version >/dev/null 2>&1") || geteuid()) {

@@ -335,6 +335,15 @@ static void sampled(int r, uint64_t n)
 	give(e);
 }
 
+/* Two ranks of a model of their own, that were started then. */
+static void begin_anew(uint64_t now_ns, uint64_t start_ns)
+{
+	model_free(m);
+	m = model_new();
+	now = now_ns;
+	ranks_come(2, start_ns);
+}
+
 /* Nothing but its age says whether it takes long over one operation. */
 static void sampled_once(void **state)
 {
@@ -346,10 +355,7 @@ static void sampled_once(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		model_free(m);
-		m = model_new();
-		now = 1000 * SEC;
-		ranks_come(2, now - (uint64_t)(cases[i].age_s * 1e9));
+		begin_anew(1000 * SEC, 1000 * SEC - (uint64_t)(cases[i].age_s * 1e9));
 		sampled(0, cases[i].n);
 		assert_int_equal(limit_ns(), cases[i].quick ? m->hang_floor_ns : COMM_CARE_NS);
 	}
@@ -367,15 +373,33 @@ static void sampled_again(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		model_free(m);
-		m = model_new();
-		now = 100000 * SEC;
-		ranks_come(2, 1);
+		begin_anew(100000 * SEC, 1);
 		for (uint64_t k = 0; k <= cases[i].looks; k++) {
 			sampled(0, 100 + k * cases[i].each);
 			now += SEC;
 		}
 		assert_int_equal(limit_ns(), cases[i].known ? m->hang_floor_ns : COMM_CARE_NS);
+	}
+}
+
+/* Rank 0 stands ahead for three seconds, and may have gone on when rank 1 is seen to come; or it never stands. */
+static void sampled_late(void **state)
+{
+	static const struct {
+		uint64_t ahead, each, last;
+		bool late;
+	} cases[] = { { 101, 0, 101, true }, { 101, 0, 102, true }, { 101, 1, 104, false }, { 100, 0, 100, false } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		begin_anew(100000 * SEC, 1);
+		for (int k = 0; k < 4; k++, now += SEC) {
+			sampled(0, k ? cases[i].ahead + (k - 1) * cases[i].each : 100);
+			sampled(1, 100);
+		}
+		sampled(0, cases[i].last);
+		sampled(1, 101);
+		assert_true(cases[i].late ? is_rounded(comm()->lag_habit_s, 3 * SEC) : comm()->lag_habit_s < 1e-3);
 	}
 }
 
@@ -546,6 +570,7 @@ int main(void)
 		TEST(durations),
 		TEST(sampled_once),
 		TEST(sampled_again),
+		TEST(sampled_late),
 		TEST(who_must_have_entered),
 		TEST(over_without_all),
 		TEST(transfers_of_one_met_late),

@@ -381,6 +381,25 @@ static void whose_death_explains_it(void **state)
 	assert_int_equal(list.items[0].cause, CAUSE_TRANSPORT_RETRIES);
 }
 
+/* Where all devices of a host fail, 64 findings say it, and what comes on top of these is left out. */
+static void of_many_so_many_are_said(void **state)
+{
+	static char names[66][8];
+
+	(void)state;
+	for (int i = 0; i < 66; i++) {
+		struct event e = of_qp(EV_QP_ERROR, 0, 100 + i);
+
+		snprintf(names[i], sizeof(names[i]), "dev%d", i);
+		e.qp.device = names[i];
+		e.qp.error.status = 12;
+		e.qp.error.name = "transport retry exceeded";
+		give(e);
+		look(now);
+		assert_int_equal(list.n, i < 64 ? i + 1 : 64);
+	}
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -388,7 +407,7 @@ int main(void)
 		TEST(test_transport),          TEST(test_software),           TEST(test_state),
 		TEST(test_a_rank_died),        TEST(test_its_port_is_down),   TEST(what_a_status_means),
 		TEST(how_long_it_is_said),     TEST(what_is_one_finding),     TEST(words),
-		TEST(what_is_not_known_of_it), TEST(whose_death_explains_it),
+		TEST(what_is_not_known_of_it), TEST(whose_death_explains_it), TEST(of_many_so_many_are_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

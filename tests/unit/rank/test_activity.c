@@ -107,7 +107,8 @@ static void one_that_wants_a_cpu_works(void **state)
 	assert_int_equal(now(), ACTIVITY_UNSETTLED);
 }
 
-/* It stood in line before it was late, sleeps now, or its totals began anew: nothing of that is a wish. */
+/* It stood in line before it was late, or before the two scans, sleeps now, or its totals began anew: nothing of that
+ * is a wish. */
 static void what_is_no_wish_for_a_cpu(void **state)
 {
 	static const struct {
@@ -119,6 +120,7 @@ static void what_is_no_wish_for_a_cpu(void **state)
 		{ "half of the time", TASK_RUNNABLE, SINCE, SINCE + SEC, 900 * MSEC, 100 * MSEC, ACTIVITY_BUSY },
 		{ "before", TASK_RUNNABLE, SINCE - 1, SINCE + SEC, 900 * MSEC, 100 * MSEC, ACTIVITY_UNSETTLED },
 		{ "asleep since", TASK_SLEEP, SINCE, SINCE - SEC, 900 * MSEC, 100 * MSEC, ACTIVITY_ASLEEP },
+		{ "in line before", TASK_RUNNABLE, SINCE, SINCE + SEC, 400 * MSEC, 100 * MSEC, ACTIVITY_UNSETTLED },
 		{ "of less", TASK_RUNNABLE, SINCE, SINCE + SEC, 99 * MSEC, 100 * MSEC, ACTIVITY_UNSETTLED },
 		{ "run of less", TASK_RUNNABLE, SINCE, SINCE + SEC, 900 * MSEC, 49 * MSEC, ACTIVITY_UNSETTLED },
 	};

@@ -148,7 +148,8 @@ static void evaluations(void **state)
 		evaluates = { "", "6 g1:90 1 g1:8 9 g1:8 10 s1:1 6 g1:8 9 g1:8 11 ( a1:8 10 r1:8 ) 1 u", 20, true },
 		twice = { "",
 			  "6 g1:90 1 g1:8 9 g1:8 10 s1:1 6 g1:8 9 g1:8 9 s1:1 6 g1:8 9 g1:8 11 ( a1:8 10 r1:8 ) 1 u",
-			  20, true };
+			  20, true },
+		soon = { "", "6 g1:90 1 g1:8 9 g1:8 1 s1:1 1 g1:8 9 g1:8 11 ( a1:8 10 r1:8 ) 1 u", 20, true };
 
 	begin(state);
 	for (int k = 0; k < 6; k++)
@@ -156,10 +157,37 @@ static void evaluations(void **state)
 	step_of(&evaluates);
 	step_of(&twice);
 	forward_is(&evaluates);
-	step_of(&plain);
+	step_of(&soon);
 	forward_is(&twice);
 	step_of(&plain);
+	forward_is(&soon);
+	step_of(&plain);
 	forward_is(&plain);
+	end(state);
+}
+
+/* The root's gather is known by its size in the end, and then its layers may take long, once or for good; one of
+ * another size so long before is another's. */
+static void a_root_that_takes_long(void **state)
+{
+	static const struct sharding plain = { "", "6 g1:90 1 g1:8 9 g1:8 10 ( a1:8 10 r1:8 ) 1 u", 20, true },
+				     slow = { "", "6 g1:90 8 g1:8 9 g1:8 10 ( a1:8 10 r1:8 ) 1 u", 27, true },
+				     other = { "", "6 g1:70 8 g1:8 9 g1:8 10 ( a1:8 10 r1:8 ) 1 u", 19, true };
+
+	begin(state);
+	step_of(&plain);
+	step_of(&slow); /* not known yet */
+	step_of(&slow);
+	assert_int_equal(last.phase_ns[PHASE_FORWARD], 19 * MS);
+	for (int k = 0; k < 4; k++)
+		step_of(&plain);
+	step_of(&slow);
+	step_of(&slow);
+	forward_is(&slow);
+	step_of(&other);
+	forward_is(&slow);
+	step_of(&plain);
+	forward_is(&other);
 	end(state);
 }
 
@@ -189,9 +217,8 @@ static void leads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(forwards),
-		cmocka_unit_test(pauses),
-		cmocka_unit_test(evaluations),
+		cmocka_unit_test(forwards),    cmocka_unit_test(pauses),
+		cmocka_unit_test(evaluations), cmocka_unit_test(a_root_that_takes_long),
 		cmocka_unit_test(leads),
 	};
 

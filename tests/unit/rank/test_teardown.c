@@ -133,6 +133,45 @@ static void only_ranks_of_this_job_count(void **state)
 	assert_true(is_teardown(60 * SEC));
 }
 
+/* Random jobs: deaths of seconds or of minutes, crashes, ends that were asked for, two jobs, one silent host. */
+static void life_drawn(unsigned int *seed)
+{
+	static const int signals[] = { 0, 9, 15 };
+	static struct node silent = { .silent_ns = 1 };
+	uint64_t apart = rand_r(seed) % 2 ? 2 * SEC : 20 * SEC;
+
+	setup(NULL);
+	for (int r = 0; r < RANKS; r++) {
+		if (rand_r(seed) % 3)
+			dies(r, DIED_NS + rand_r(seed) % 5 * apart, signals[rand_r(seed) % 3]);
+		ranks[r].exit_code = rand_r(seed) % 2;
+		ranks[r].job = rand_r(seed) % 4 ? &job : &other_job;
+		ranks[r].world_size = rand_r(seed) % 6 ? RANKS : 2 * RANKS;
+		ranks[r].node = rand_r(seed) % 6 ? &node : &silent;
+		ranks[r].start_ns = rand_r(seed) % 3;
+	}
+	m.now_ns = DIED_NS + rand_r(seed) % 120 * SEC;
+}
+
+static void what_is_kept_of_a_job_says_the_same(void **state)
+{
+	unsigned int seed = 7, n_faults = 0, n = 0;
+
+	(void)state;
+	for (int i = 0; i < 20000; i++) {
+		struct deaths kept = { 0 };
+
+		life_drawn(&seed);
+		for (int r = 0; r < RANKS; r++, n++) {
+			bool fault = death_is_fault(&m, &ranks[r]);
+
+			assert_int_equal(death_is_fault_of(&kept, &m, &ranks[r]), fault);
+			n_faults += fault;
+		}
+	}
+	assert_true(n_faults > n / 20 && n_faults < n / 2);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, setup)
@@ -143,6 +182,7 @@ int main(void)
 		TEST(most_of_the_job_died_together),
 		TEST(one_death_is_no_end_of_a_job),
 		TEST(only_ranks_of_this_job_count),
+		TEST(what_is_kept_of_a_job_says_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,6 +72,34 @@ static void test_costs_add_up_under_the_root(void **state)
 	model_free(m);
 }
 
+/* Of a note who is in it comes and goes, and is said with the next regular word, after 10 s; of all else at once. */
+static void test_ranks_of_a_note_are_no_update(void **state)
+{
+	static const enum finding_kind kinds[] = { FINDING_UNOBSERVED, FINDING_HANG };
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+		struct incidents *s = incidents_new();
+		struct finding_list list = { 0 };
+		struct model *m = model_new();
+		int n = 0;
+
+		for (int i = 1; i <= 12; i++) {
+			list.n = 0;
+			put(&list, kinds[k], 1, 0, JOB_T0, i);
+			finding_add_rank(&list.items[0], 20 + i, job_pid(20 + i));
+			list.items[0].severity = k ? SEVERITY_WARNING : SEVERITY_INFO;
+			tick(s, m, &list, JOB_T0 + i * SEC);
+			while (incidents_next(s))
+				n++;
+		}
+		assert_int_equal(n, k ? 12 : 2); /* opened, and the word of 10 s later */
+		incidents_free(s);
+		finding_list_free(&list);
+		model_free(m);
+	}
+}
+
 /* Told at once, and once. */
 static void test_what_the_culprit_does_is_an_update(void **state)
 {
@@ -320,6 +348,7 @@ int main(void)
 		cmocka_unit_test(test_a_guess_is_one_hang),
 		cmocka_unit_test(test_ids),
 		cmocka_unit_test(test_what_the_culprit_does_is_an_update),
+		cmocka_unit_test(test_ranks_of_a_note_are_no_update),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -199,8 +199,11 @@ static void the_culprit_and_who_waits(void **state)
 	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
 
 	(void)state;
+	assert_false(session_stacks_recent(s, now));
 	job_give();
 	go_on(s, 5, true, 1 + RANKS);
+	assert_true(session_stacks_recent(s, now));
+	assert_false(session_stacks_recent(s, now + 15 * 1000 * MSEC));
 	assert_non_null(hang());
 	assert_int_equal(hang()->f.kind, FINDING_HANG);
 	assert_int_equal(hang()->f.pids[0], pids[1]);

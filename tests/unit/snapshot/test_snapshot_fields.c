@@ -183,6 +183,7 @@ static void a_thread(void **state)
 		t->blocked = i & 1;
 		t->mmap_lock_held = i & 2;
 		t->stalled = i == 2;
+		t->frozen = i == 1;
 		t->name = "main";
 		t->preempted_by = "stress";
 		t->kernel_stack = "k";
@@ -202,8 +203,8 @@ static void a_thread(void **state)
 		model_copy(from, &to);
 		u = model_task(to.m, t->proc->key, t->tid);
 		assert_same(t, u, of_task, N(of_task));
-		if (u->blocked != t->blocked || u->stalled != t->stalled || u->mmap_lock_held != t->mmap_lock_held ||
-		    u->stack.sampled != t->stack.sampled)
+		if (u->blocked != t->blocked || u->stalled != t->stalled || u->frozen != t->frozen ||
+		    u->mmap_lock_held != t->mmap_lock_held || u->stack.sampled != t->stack.sampled)
 			fail_msg("%s", flags[i]);
 		assert_int_equal(u->state, TASK_DISK);
 		assert_string_equal(u->name, "main");

@@ -16,6 +16,7 @@
 struct clock {
 	struct model *m;
 	uint64_t t, rng;
+	bool even; /* no operation takes longer than another */
 };
 
 static struct clock clock_new(void)
@@ -28,7 +29,8 @@ static void run(struct clock *c, int rank, const char *ops, int times)
 {
 	for (int i = 0; i < times; i++)
 		for (const char *p = ops; *p; p++) {
-			struct event e = job_event(EV_OP, rank, c->t += MSEC + random_next(&c->rng) % (MSEC / 4));
+			struct event e = job_event(EV_OP, rank,
+						   c->t += MSEC + (c->even ? 0 : random_next(&c->rng) % (MSEC / 4)));
 
 			if (*p == '.') {
 				c->t += 100 * MSEC;
@@ -130,6 +132,31 @@ static void test_warm_up_and_interruption(void **state)
 	model_free(c.m);
 }
 
+/* A clock that was found on 16 operations is checked again at 32. What came before a clock that held is no part of
+ * that: it says nothing about the new one. */
+static void test_checked_again_when_its_own_history_has_doubled(void **state)
+{
+	(void)state;
+	for (int one_before = 0; one_before < 2; one_before++) {
+		struct clock c = clock_new();
+
+		c.even = true;
+		if (one_before) {
+			run(&c, 0, "abcd", 3);
+			steps_of(&c, 0);
+			run(&c, 0, "abcd", 40);
+			assert_int_equal(steps_of(&c, 0)->n, 40);
+		}
+		run(&c, 0, "x", 16);
+		assert_int_equal(steps_of(&c, 0)->period_ops, 1);
+		run(&c, 0, ".xxx", 5);
+		assert_int_equal(steps_of(&c, 0)->period_ops, 1);
+		run(&c, 0, ".x", 1);
+		assert_int_equal(steps_of(&c, 0)->period_ops, 3);
+		model_free(c.m);
+	}
+}
+
 /* Equal iterations are one role, wherever the clock happened to be found; phases point at the same operation. */
 static void test_roles_do_not_depend_on_where_it_was_found(void **state)
 {
@@ -154,6 +181,7 @@ int main(void)
 		cmocka_unit_test(test_layers_alike_are_no_step),
 		cmocka_unit_test(test_alike_buckets_are_reported_by_the_pauses),
 		cmocka_unit_test(test_warm_up_and_interruption),
+		cmocka_unit_test(test_checked_again_when_its_own_history_has_doubled),
 		cmocka_unit_test(test_roles_do_not_depend_on_where_it_was_found),
 	};
 

@@ -296,6 +296,33 @@ static void compared_with_whom(void **state)
 	assert_true(c.usual.cost[COST_RUNQ] == 0.25);
 }
 
+/* Who has another role waits for CPUs as its role does: that is no measure where one of its own role is there. */
+static void others_say_nothing_beside_one_of_its_role(void **state)
+{
+	struct host_cause c;
+
+	(void)state;
+	waits(0, 0.5);
+	waits(1, 0.5);
+	for (int r = 2; r < HAND_RANKS; r++)
+		known[r]->steps = &other_steps;
+	assert_int_equal(cause(&blamed[0], &c), 0);
+	assert_true(c.usual.cost[COST_RUNQ] == 0.5);
+	assert_int_equal(c.cause, CAUSE_NONE);
+}
+
+/* Where all are blamed, there is nobody to compare with, and no cause is said. */
+static void nobody_to_compare_with(void **state)
+{
+	struct host_cause c;
+
+	(void)state;
+	waits(0, 0.5);
+	are_blamed(HAND_RANKS);
+	assert_int_equal(cause(&blamed[0], &c), 0);
+	assert_int_equal(c.cause, CAUSE_NONE);
+}
+
 /* Over the last five windows, and not longer than it is named. */
 static void since_when(void **state)
 {
@@ -370,10 +397,18 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(how_the_job_is_built),   TEST(sets_of_the_job),     TEST(what_the_host_did_to_it),
-		TEST(which_of_a_set),         TEST(luck_on_a_busy_host), TEST(no_luck),
-		TEST(luck_of_a_set),          TEST(compared_with_whom),  TEST(since_when),
+		TEST(how_the_job_is_built),
+		TEST(sets_of_the_job),
+		TEST(what_the_host_did_to_it),
+		TEST(which_of_a_set),
+		TEST(luck_on_a_busy_host),
+		TEST(no_luck),
+		TEST(luck_of_a_set),
+		TEST(compared_with_whom),
+		TEST(since_when),
 		TEST(what_explains_the_pace),
+		TEST(others_say_nothing_beside_one_of_its_role),
+		TEST(nobody_to_compare_with),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,12 +101,44 @@ static void what_is_not_known(void **state)
 	is(-1, 0, 1);
 }
 
+/* Of each figure its own median, of those that are known and have their steps by the same. */
+static void what_is_usual(void **state)
+{
+	struct phase_mean all[5], m;
+
+	(void)state;
+	for (int i = 0; i < 5; i++) { /* the middle one is not the first, nor the mean */
+		int off = i == 0 ? 5 : i == 1 ? -1 : 0;
+
+		all[i] = (struct phase_mean){ .known = i != 3, .by = i == 4 ? STEPS_BY_OPERATORS : STEPS_BY_RANGES };
+		for (int k = 0; k < PHASES_AND_OTHER; k++) {
+			all[i].host_s[k] = 100 + 10 * k + off;
+			all[i].storage_s[k] = 500 + 10 * k + off;
+		}
+		all[i].step_s = 1000 + off;
+		all[i].gpu_wait_s = 2000 + off;
+		all[i].exposed_most_s = 3000 + off;
+	}
+	all[3].gpu_wait_s = all[4].gpu_wait_s = all[3].step_s = all[4].step_s = 9000;
+	m = phase_median(all, 5, STEPS_BY_RANGES);
+	assert_true(m.known && m.by == STEPS_BY_RANGES);
+	for (int k = 0; k < PHASES_AND_OTHER; k++) {
+		assert_true(m.host_s[k] == 100 + 10 * k);
+		assert_true(m.storage_s[k] == 500 + 10 * k);
+	}
+	assert_true(m.step_s == 1000);
+	assert_true(m.gpu_wait_s == 2000);
+	assert_true(m.exposed_most_s == 3000);
+	assert_true(phase_median(all, 5, STEPS_BY_OPERATORS).gpu_wait_s == 9000);
+	assert_false(phase_median(all, 4, STEPS_BY_OPERATORS).known);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, setup)
 	const struct CMUnitTest tests[] = {
 		TEST(one_phase_that_is_longer), TEST(four_fifths_are_enough), TEST(of_two_phases),
-		TEST(blocked_in_storage),       TEST(what_is_not_known),
+		TEST(blocked_in_storage),       TEST(what_is_not_known),      TEST(what_is_usual),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

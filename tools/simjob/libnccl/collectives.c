@@ -93,9 +93,13 @@ NCCL_API(ncclResult_t, ncclAlltoAll, const void *send, void *recv, size_t count,
 ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclComm_t comm,
 			  cudaStream_t stream)
 {
-	(void)send, (void)recv;
-	return op_submit(&(struct nccl_op){
-		.func = FUNC_ALL_TO_ALL, .count = count, .datatype = datatype, .comm = comm, .stream = stream });
+	return op_submit(&(struct nccl_op){ .func = FUNC_ALL_TO_ALL,
+					    .send = send,
+					    .recv = recv,
+					    .count = count,
+					    .datatype = datatype,
+					    .comm = comm,
+					    .stream = stream });
 }
 
 NCCL_API(ncclResult_t, ncclGather, const void *send, void *recv, size_t count, ncclDataType_t datatype, int root,

@@ -234,6 +234,7 @@ static void part_take(const struct nccl_op *op, int from, void *part, size_t siz
 
 	switch (op->func) {
 	case FUNC_ALL_GATHER: peer_read(post_of(op, from), 0, result + from * size, size); break;
+	case FUNC_ALL_TO_ALL: peer_read(post_of(op, from), op->comm->rank * size, result + from * size, size); break;
 	case FUNC_BROADCAST:
 		if (from == op->root)
 			peer_read(post_of(op, from), 0, result, size);
@@ -248,10 +249,23 @@ static void part_take(const struct nccl_op *op, int from, void *part, size_t siz
 	}
 }
 
+static bool op_is_of_parts(const struct nccl_op *op)
+{
+	return op->func == FUNC_ALL_GATHER || op->func == FUNC_ALL_TO_ALL;
+}
+
+/* Of Gather and Scatter data do not move. */
+static bool op_is_received(const struct nccl_op *op)
+{
+	if (!op->recv || op->func == FUNC_GATHER || op->func == FUNC_SCATTER)
+		return false;
+	return op->func != FUNC_REDUCE || op->comm->rank == op->root;
+}
+
 int data_collective(const struct nccl_op *op)
 {
 	size_t size = op->count * datatype_size(op->datatype);
-	size_t parts = op->func == FUNC_ALL_GATHER ? op->comm->nRanks : 1;
+	size_t parts = op_is_of_parts(op) ? op->comm->nRanks : 1;
 	unsigned char *result = calloc(parts, size);
 	void *part = malloc(size);
 	struct fabric_post mine = { .ready_ns = 0 }, all;
@@ -263,7 +277,7 @@ int data_collective(const struct nccl_op *op)
 		result_spoil(op, result, parts * op->count);
 	if (!err)
 		err = fabric_meet(&op->comm->fabric, op->index + 1, &mine, &all);
-	if (!err && op->recv && op->func < NR_COUNTED_FUNCS && (op->func != FUNC_REDUCE || op->comm->rank == op->root))
+	if (!err && op_is_received(op))
 		memcpy(op->recv, result, parts * size);
 	free(part);
 	free(result);

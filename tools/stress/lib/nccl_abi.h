@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * nccl_abi.h - the part of NCCL's interface that the tests call, declared anew from NVIDIA's public NCCL API
- * reference: all of it is as it was in NCCL 2.7.
+ * reference: what is required is as it was in NCCL 2.7.
  */
 #ifndef STRESS_NCCL_ABI_H
 #define STRESS_NCCL_ABI_H
@@ -35,6 +35,9 @@ struct nccl_id { /* passed by value */
 	  (const void *send, void *recv, size_t count, int type, int op, int root, void *comm, void *stream)) \
 	X(send, "ncclSend", true, int, (const void *send, size_t count, int type, int peer, void *comm, void *stream)) \
 	X(recv, "ncclRecv", true, int, (void *recv, size_t count, int type, int peer, void *comm, void *stream)) \
+	/* since 2.28 */ \
+	X(all_to_all, "ncclAlltoAll", false, int, \
+	  (const void *send, void *recv, size_t count, int type, void *comm, void *stream)) \
 	X(group_start, "ncclGroupStart", true, int, (void)) \
 	X(group_end, "ncclGroupEnd", true, int, (void)) \
 	X(error_text, "ncclGetErrorString", true, const char *, (int error)) \

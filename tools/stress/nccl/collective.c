@@ -20,7 +20,7 @@ const struct nccl_type nccl_types[N_TYPES] = {
 };
 
 const struct collective collectives[N_COLLECTIVES] = {
-#define COLLECTIVE(id, name, reduces, in_place, of_parts, factor) { name, reduces, in_place, of_parts },
+#define COLLECTIVE(id, name, call, reduces, in_place, of_parts, factor) { name, call, reduces, in_place, of_parts },
 #include "tools/stress/nccl/collectives.def"
 #undef COLLECTIVE
 };
@@ -47,7 +47,7 @@ uint64_t collective_place(uint64_t room, uint64_t bytes, uint32_t i)
 double collective_bus_factor(uint32_t collective, int n)
 {
 	switch (collective) {
-#define COLLECTIVE(id, name, reduces, in_place, of_parts, factor) \
+#define COLLECTIVE(id, name, call, reduces, in_place, of_parts, factor) \
 	case COLLECTIVE_##id: \
 		return factor;
 #include "tools/stress/nccl/collectives.def"

@@ -40,7 +40,7 @@ struct nccl_type {
 extern const struct nccl_type nccl_types[N_TYPES];
 
 struct collective {
-	const char *name;
+	const char *name, *call;
 	bool reduces, can_be_in_place, is_of_parts;
 };
 

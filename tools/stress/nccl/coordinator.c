@@ -211,7 +211,7 @@ static int missing_say(struct arrival *a)
 			n++;
 		}
 	snprintf(a->why, LIBRARY_WHY,
-		 "rank %d%s of %d did not come within %.0f s%s: is it started, can its host reach this one, and has it "
+		 "rank %d%s of %d did not come within %.3g s%s: is it started, can its host reach this one, and has it "
 		 "the same --host?",
 		 first, n > 1 ? " and others" : "", a->c->n, a->c->options->nccl.limit_ns * 1e-9,
 		 run_signal ? " (stopped by a signal)" : "");

@@ -26,7 +26,7 @@ struct rank {
 	uint32_t n_faults;
 };
 
-/* Calls of NCCL that ranks made for a collective, and their bytes: a rank's count times the type. */
+/* Calls of NCCL that ranks made, and their bytes: a rank's count times the type. */
 struct nccl_issued {
 	uint64_t calls, bytes;
 };
@@ -35,8 +35,8 @@ struct coordinator {
 	const struct stress_options *options;
 	int n, n_nodes;
 	struct rank *ranks;
-	bool stopped; /* by a signal */
-	struct nccl_issued issued[N_COLLECTIVES];
+	bool stopped;                                        /* by a signal */
+	struct nccl_issued issued[N_COLLECTIVES], transfers; /* Send and Recv together, half of them each */
 };
 
 /* STRESS_PASSED: all ranks are here. Else the exit status, with `why`. `place` NULL: starts one for each GPU. */

@@ -13,7 +13,7 @@
 #define MEMBER_VARIABLE "RANKTRACE_STRESS_MEMBER"
 #define MEMBER_LIBRARY "RANKTRACE_STRESS_NCCL"
 
-/* Set: the file that gets what ranks issued, "all_reduce CALLS BYTES" a line; and each rank waits for the tracer. */
+/* Set: the file that gets what ranks issued, "AllReduce CALLS BYTES" a line; and each rank waits for the tracer. */
 #define ISSUED_VARIABLE "RANKTRACE_STRESS_ISSUED"
 
 struct member_place {

@@ -35,10 +35,11 @@ void member_traced_wait(const struct member *m)
 	const void *const functions[] = { (const void *)nccl->init,       (const void *)nccl->all_reduce,
 					  (const void *)nccl->all_gather, (const void *)nccl->reduce_scatter,
 					  (const void *)nccl->broadcast,  (const void *)nccl->reduce,
-					  (const void *)nccl->send,       (const void *)nccl->recv };
+					  (const void *)nccl->send,       (const void *)nccl->recv,
+					  (const void *)nccl->all_to_all };
 	uint64_t end_ns = clock_monotonic_ns() + WAIT_NS;
 
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
-		while (!is_probed(functions[i]) && clock_monotonic_ns() < end_ns)
+		while (functions[i] && !is_probed(functions[i]) && clock_monotonic_ns() < end_ns)
 			nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 }

@@ -336,17 +336,24 @@ static int test_run(struct nccl_run *run, const struct baseline *baseline, struc
 	return status;
 }
 
-/* For --trace, which compares it with the recording: a line a collective. */
+static void issued_line(FILE *f, const char *call, uint64_t calls, uint64_t bytes)
+{
+	if (calls)
+		fprintf(f, "%s %llu %llu\n", call, (unsigned long long)calls, (unsigned long long)bytes);
+}
+
+/* For --trace, which compares it with the recording: a line a call of NCCL. */
 static void issued_write(const struct coordinator *c, const char *path)
 {
 	FILE *f = fopen(path, "we");
 
-	for (int i = 0; i < N_COLLECTIVES && f; i++)
-		if (c->issued[i].calls)
-			fprintf(f, "%s %llu %llu\n", collectives[i].name, (unsigned long long)c->issued[i].calls,
-				(unsigned long long)c->issued[i].bytes);
-	if (f)
-		fclose(f);
+	if (!f)
+		return;
+	for (int i = 0; i < N_COLLECTIVES; i++)
+		issued_line(f, collectives[i].call, c->issued[i].calls, c->issued[i].bytes);
+	issued_line(f, "Send", c->transfers.calls / 2, c->transfers.bytes / 2);
+	issued_line(f, "Recv", c->transfers.calls / 2, c->transfers.bytes / 2);
+	fclose(f);
 }
 
 static void run_free(struct nccl_run *run)

@@ -145,8 +145,12 @@ static void group_results(struct coordinator *c, struct trial_group *g, uint64_t
 static void issued_add(struct coordinator *c, const struct trial_group *g, const struct nccl_case *of)
 {
 	for (int i = 0; i < g->n; i++) {
-		c->issued[of->collective].calls += c->ranks[g->ranks[i]].last.issued;
-		c->issued[of->collective].bytes += c->ranks[g->ranks[i]].last.issued_bytes;
+		const struct wire_result *r = &c->ranks[g->ranks[i]].last;
+
+		c->issued[of->collective].calls += r->calls;
+		c->issued[of->collective].bytes += r->calls * r->call_bytes;
+		c->transfers.calls += r->transfers;
+		c->transfers.bytes += r->transfers * r->call_bytes;
 	}
 }
 

@@ -78,7 +78,8 @@ struct wire_result {
 	double seconds; /* of one operation */
 	double p99;     /* of one operation alone, of SPREAD_MAX at most; fewer than 100: the slowest */
 	uint64_t wrong, checked;
-	uint64_t issued, issued_bytes; /* calls of NCCL */
+	uint64_t calls, transfers; /* issued: of the collective's own call, or of Send and Recv */
+	uint64_t call_bytes;       /* of each: its count times the type */
 	struct {
 		uint64_t index, want, got;
 	} kept[WRONG_KEPT];

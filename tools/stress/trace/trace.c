@@ -29,7 +29,8 @@ struct calls {
 	const char *name;
 	uint64_t issued, issued_bytes, recorded, recorded_bytes;
 };
-static const char *const names[] = { "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "Send", "Recv" };
+static const char *const names[] = { "AllReduce", "AllGather", "ReduceScatter", "Broadcast",
+				     "Reduce",    "AlltoAll",  "Send",          "Recv" };
 #define N_NAMES ((int)(sizeof(names) / sizeof(names[0])))
 
 struct trace {
@@ -123,39 +124,16 @@ static void issued_add(struct trace *t, const char *name, uint64_t n, uint64_t b
 	c->issued_bytes += bytes;
 }
 
-/* A collective by the calls that it is made of. */
-static void collective_add(struct trace *t, const char *collective, uint64_t n, uint64_t bytes)
-{
-	static const char *const of[N_COLLECTIVES] = {
-		[COLLECTIVE_all_reduce] = "AllReduce",
-		[COLLECTIVE_all_gather] = "AllGather",
-		[COLLECTIVE_reduce_scatter] = "ReduceScatter",
-		[COLLECTIVE_broadcast] = "Broadcast",
-		[COLLECTIVE_reduce] = "Reduce",
-	};
-
-	for (int i = 0; i < N_COLLECTIVES; i++) {
-		if (strcmp(collectives[i].name, collective))
-			continue;
-		if (of[i]) {
-			issued_add(t, of[i], n, bytes);
-			continue;
-		}
-		issued_add(t, "Send", n / 2, bytes / 2);
-		issued_add(t, "Recv", n / 2, bytes / 2);
-	}
-}
-
 /* False: the test did not come to its end. */
 static bool issued_read(struct trace *t)
 {
 	FILE *f = fopen(t->issued, "re");
 	unsigned long long n, bytes;
-	char collective[32];
+	char call[32];
 	int rows = 0;
 
-	for (; f && fscanf(f, "%31s %llu %llu", collective, &n, &bytes) == 3; rows++)
-		collective_add(t, collective, n, bytes);
+	for (; f && fscanf(f, "%31s %llu %llu", call, &n, &bytes) == 3; rows++)
+		issued_add(t, call, n, bytes);
 	if (f)
 		fclose(f);
 	unlink(t->issued);

@@ -139,6 +139,8 @@ static const char *state_of(const struct autopsy_proc *p, const struct ps_rank *
 {
 	if (p->proc->status == TARGET_DENIED || p->comms.denied)
 		return "not readable";
+	if (p->frozen)
+		return "frozen";
 	if (p->proc->state == 'T' || p->proc->state == 't')
 		return "stopped";
 	if (p->proc->state == 'D')

@@ -11,8 +11,9 @@
 #include "detect/phrase.h"
 #include "detect/rank/call_site.h"
 
-#define RECENT_NS 10000000000ull /* samples that count */
-#define FRESH_NS 5000000000ull   /* the newest is not older */
+#define RECENT_NS \
+	13000000000ull         /* samples that count: three of a quiet job, of which one comes every 4 s at the least */
+#define FRESH_NS 8000000000ull /* the newest is not older: one may be late */
 #define SPAN_NS 1500000000ull
 #define SAMPLES_LEAST 3
 #define ALIKE 0.05         /* percent: the last digit that NVML gives, and rounding */
@@ -208,6 +209,11 @@ bool gpu_some_without_work(const struct model *m, const struct job_id *job, uint
 			return true;
 	}
 	return false;
+}
+
+bool gpu_wait_is_over(const struct model *m, const struct proc *p)
+{
+	return call_site_gpu_wait(p) && rank_gpu(m, p, call_site_task(p)->stack.ns).role == GPU_ROLE_IDLE;
 }
 
 enum finding_cause gpu_odd_cause(const struct gpu_odd *o)

@@ -41,6 +41,9 @@ struct gpu_odd gpu_odd_find(const struct model *m, const struct job_id *job, uin
 /* For the session: a GPU of the job that runs nothing, or a kernel that is none of NCCL's and does no work. Where its
  * peers' hosts are may say more. */
 bool gpu_some_without_work(const struct model *m, const struct job_id *job, uint64_t since_ns);
+/* Its host waited for its GPU as its stack was read, and this runs nothing since then: the host went on, to where a new
+ * stack would show it. */
+bool gpu_wait_is_over(const struct model *m, const struct proc *p);
 /* What the cause of such a finding is; CAUSE_NONE where no GPU is the odd one. */
 enum finding_cause gpu_odd_cause(const struct gpu_odd *o);
 /* The figures of both sides, and a line for each rank. */

@@ -31,11 +31,11 @@ static enum hang_class class_of(enum activity what)
 	}
 }
 
-static enum finding_cause cause_of(const struct rank_activity *a)
+static enum finding_cause cause_of(const struct proc *p, const struct rank_activity *a)
 {
 	switch (a->what) {
 	case ACTIVITY_DEAD: return CAUSE_DEAD;
-	case ACTIVITY_STOPPED: return CAUSE_STOPPED;
+	case ACTIVITY_STOPPED: return proc_stop_cause(p);
 	case ACTIVITY_BLOCKED: return CAUSE_D_STATE;
 	case ACTIVITY_ASLEEP: return CAUSE_ASLEEP;
 	case ACTIVITY_GPU: return CAUSE_GPU;
@@ -128,15 +128,13 @@ static bool gpu_is_late(const struct model *m, struct culprit *c)
 	return m->now_ns - c->pending.since_ns >= GPU_TIMEOUT_NS;
 }
 
-/* Its host runs, but only to poll for its GPU. If that runs a kernel that does not end while its peers' GPUs wait in
- * NCCL, that is no work. */
+/* Its host runs, but only to poll for its GPU, or for room to launch more. If that runs a kernel that does not end
+ * while its peers' GPUs wait in NCCL, that is no work. */
 static enum activity polled(const struct model *m, const struct suspect *s, const struct proc *p, enum activity what)
 {
-	if (!call_site_gpu_wait(p))
-		return what;
 	if (gpu_stall_holds(m, p, s->pending.since_ns))
 		return ACTIVITY_ASLEEP;
-	return what == ACTIVITY_BUSY ? ACTIVITY_GPU : what;
+	return what == ACTIVITY_BUSY && call_site_gpu_wait(p) ? ACTIVITY_GPU : what;
 }
 
 static bool is_busy(struct suspect *s, struct culprit *c)
@@ -181,7 +179,7 @@ bool suspect_classify(const struct suspects *all, struct suspect *s, const struc
 	if (c->activity.what == ACTIVITY_BUSY || c->activity.what == ACTIVITY_UNSETTLED)
 		c->activity.what = polled(m, s, r->proc, c->activity.what);
 	c->class = passed(r->proc, &s->pending) ? HANG_P2P_UNMATCHED : class_of(c->activity.what);
-	c->cause = c->class == HANG_P2P_UNMATCHED ? CAUSE_WENT_ON : cause_of(&c->activity);
+	c->cause = c->class == HANG_P2P_UNMATCHED ? CAUSE_WENT_ON : cause_of(r->proc, &c->activity);
 	if (c->class == HANG_MISSING_ENTER)
 		habit_set(all, s, m, c);
 	if (network_excuses(m, s, c, found))
@@ -198,7 +196,7 @@ bool seat_classify(const struct suspects *all, struct suspect *s, const struct m
 {
 	c->kind = FINDING_HANG;
 	c->class = class_of(c->activity.what);
-	c->cause = cause_of(&c->activity);
+	c->cause = cause_of(c->proc, &c->activity);
 	if (c->activity.what == ACTIVITY_DEAD && death_is_teardown(m, c->proc))
 		return false;
 	if (c->class == HANG_MISSING_ENTER)

@@ -160,11 +160,11 @@ static struct finding *init_finding(const struct model *m, const struct comm_ini
 	return f;
 }
 
-static enum finding_cause cause_of(enum activity what)
+static enum finding_cause cause_of(const struct proc *p, enum activity what)
 {
 	switch (what) {
 	case ACTIVITY_DEAD: return CAUSE_DEAD;
-	case ACTIVITY_STOPPED: return CAUSE_STOPPED;
+	case ACTIVITY_STOPPED: return proc_stop_cause(p);
 	case ACTIVITY_BLOCKED: return CAUSE_D_STATE;
 	case ACTIVITY_ASLEEP: return CAUSE_ASLEEP;
 	default: return CAUSE_BUSY;
@@ -194,7 +194,7 @@ static int report_rank(const struct model *m, const struct rank_ref *r, const st
 		f = init_finding(m, pend->init, kind, found);
 		if (!f)
 			return -ENOMEM;
-		f->cause = cause_of(a->what);
+		f->cause = cause_of(p, a->what);
 		note_missing(f, a, p);
 	}
 	if (kind == FINDING_HANG && !f->caused_by_key)
@@ -351,7 +351,7 @@ static int outside_report_rank(const struct model *m, const struct comm *c, cons
 		return -ENOMEM;
 	f->kind = still ? FINDING_HANG : FINDING_OBSERVATION;
 	f->class = HANG_INIT;
-	f->cause = cause_of(a.what);
+	f->cause = cause_of(p, a.what);
 	f->comm = c->hash;
 	f->since_ns = since;
 	f->confidence = CONFIDENCE_OUTSIDE;

@@ -354,7 +354,7 @@ bool gpu_stall_holds(const struct model *m, const struct proc *p, uint64_t since
 {
 	struct gpu_odd o;
 
-	if (!call_site_gpu_wait(p))
+	if (!call_site_gpu_wait(p) && !call_site_launches(p))
 		return false;
 	o = gpu_odd_find(m, p->job, since_ns);
 	return o.proc == p && gpu_is_reason(&o);

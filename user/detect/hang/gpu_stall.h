@@ -22,8 +22,8 @@ int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m);
 /* Of jobs in which no rank is a root by itself. 0 or -ENOMEM. */
 int gpu_stalls_report(const struct gpu_stalls *s, const struct model *m, const struct wait_roots *roots,
 		      struct finding_list *found);
-/* The host of this rank waits for its GPU, which runs a kernel that is none of NCCL's and does no work, or nothing at
- * all, while its peers' GPUs wait in NCCL. By samples since `since_ns`. */
+/* The host of this rank waits for its GPU, or to launch more, while that runs a kernel that is none of NCCL's and does
+ * no work, or nothing at all, while its peers' GPUs wait in NCCL. By samples since `since_ns`. */
 bool gpu_stall_holds(const struct model *m, const struct proc *p, uint64_t since_ns);
 /* For a finding about a rank that its peers wait for: what its GPU does while theirs wait in NCCL. A GPU that does not
  * get to the end of something keeps the host from coming. */

@@ -47,6 +47,7 @@ static int roots_find(const struct model *m, struct wait_roots *roots, struct wa
 	int err = 0;
 
 	roots->n_roots = roots->n_cycles = 0;
+	roots->missing = NULL;
 	if (wait_graph_needed(m))
 		err = wait_roots_find(m, roots);
 	roots_filter_inside(m, roots);

@@ -333,13 +333,25 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 
 /* --- ranks that cannot be distinguished --- */
 
+static bool is_guess(const struct finding *f)
+{
+	bool asleep = f->kind == FINDING_HANG && f->cause == CAUSE_ASLEEP;
+	bool busy = f->kind == FINDING_OBSERVATION && f->cause == CAUSE_BUSY;
+
+	return f->class == HANG_UNKNOWN && (asleep || busy) && f->n_ranks_all == 1 && !f->caused_by_key;
+}
+
 /* The job of the one rank that this finding guesses at; NULL: it is no such guess. */
 static const struct job_id *guess_job(const struct finding *f, const struct model *m)
 {
-	const struct proc *p = f->n_ranks_all == 1 ? model_proc(m, finding_proc(f, 0)) : NULL;
-	bool is_guess = f->kind == FINDING_HANG && f->class == HANG_UNKNOWN && f->cause == CAUSE_ASLEEP;
+	const struct proc *p = is_guess(f) ? model_proc(m, finding_proc(f, 0)) : NULL;
 
-	return is_guess && !f->caused_by_key && p && !p->shared ? p->job : NULL;
+	return p && !p->shared ? p->job : NULL;
+}
+
+static bool joins(const struct finding *f, enum finding_kind kind, const struct job_id *job, const struct model *m)
+{
+	return f->kind == kind && guess_job(f, m) == job;
 }
 
 /* The first of them to be warned of, or to be critical, decides for all. */
@@ -361,7 +373,7 @@ static struct finding guess_of_job(const struct finding_list *found, size_t firs
 	struct finding all = found->items[first];
 
 	for (size_t i = first + 1; i < found->n; i++)
-		if (guess_job(&found->items[i], m) == job && found->items[i].since_ns < all.since_ns)
+		if (joins(&found->items[i], all.kind, job, m) && found->items[i].since_ns < all.since_ns)
 			all = found->items[i];
 	all.n_ranks = all.n_ranks_all = 0;
 	all.subject = subject_job(job->name, job->nth, job->shown);
@@ -376,15 +388,15 @@ static void guesses_join(struct finding_list *found, size_t first, const struct 
 
 	guess_add(&all, &found->items[first]);
 	for (size_t i = first + 1; i < found->n; i++) {
-		if (guess_job(&found->items[i], m) == job)
+		if (joins(&found->items[i], all.kind, job, m))
 			guess_add(&all, &found->items[i]);
 		else
 			found->items[n++] = found->items[i];
 	}
-	if (all.n_ranks_all > 1) {
+	if (all.n_ranks_all > 1 && all.kind == FINDING_HANG)
 		finding_note(&all, EVIDENCE_ONE_OF, all.n_ranks_all);
+	if (all.n_ranks_all > 1)
 		found->items[first] = all;
-	}
 	found->n = n;
 }
 

@@ -14,6 +14,7 @@
 #include "detect/hang/gpu_stall.h"
 #include "detect/hang/report.h"
 #include "detect/rank/activity.h"
+#include "detect/rank/entered.h"
 #include "detect/rank/teardown.h"
 #include "detect/transfer/link_cause.h"
 #include "detect/transfer/stalled_transfer.h"
@@ -44,7 +45,6 @@ static const enum finding_cause side_causes[] = { CAUSE_GPU, CAUSE_SENDER, CAUSE
 static const enum finding_cause causes[] = {
 	[PROXY_ASLEEP] = CAUSE_PROXY_ASLEEP,
 	[PROXY_BLOCKED] = CAUSE_PROXY_BLOCKED,
-	[PROXY_STOPPED] = CAUSE_STOPPED,
 	[PROXY_DEAD] = CAUSE_DEAD,
 };
 
@@ -76,7 +76,9 @@ static void transfer_fill(struct finding *f, const struct stalled_transfer *t)
 	f->class = t->why == PROXY_STOPPED ? HANG_STOPPED
 		   : t->why == PROXY_DEAD  ? HANG_PROCESS_DEAD
 					   : HANG_INSIDE_NETWORK;
-	f->cause = t->culprit ? causes[t->why] : side_causes[t->link.side];
+	f->cause = !t->culprit               ? side_causes[t->link.side]
+		   : t->why == PROXY_STOPPED ? proc_stop_cause(t->culprit->proc)
+					     : causes[t->why];
 	f->has_op = t->coll < OP_KINDS_COUNTED;
 	f->op = f->has_op ? (enum op_kind)t->coll : OP_ALLREDUCE;
 	f->comm = t->comm->hash;
@@ -122,32 +124,6 @@ static uint64_t limit_ns(const struct stalled_ops *s, const struct member *mb)
 	return larger(own, j ? LONGEST_TIMES * j->longest_ns : 0);
 }
 
-/* When a rank's GPU came to it at the earliest: what ran before it in its communicator was over. */
-static uint64_t reached_ns(const struct op *op)
-{
-	return larger(op->enqueue_ns, op->prev ? op->prev->end_ns : 0);
-}
-
-/* When the last member had come to it; 0: not all entered, or not all are seen. Hosts enqueue far ahead, so that many
- * operations have been entered for as long as the first of them takes. */
-static uint64_t last_entry_ns(const struct op *op)
-{
-	const struct comm *c = op->member->comm;
-	const struct op *other;
-	int space = op_space(op);
-	uint64_t last = 0;
-
-	if (!c->by_rank || c->n_seen < c->nranks || space < 0)
-		return 0;
-	for (int r = 0; r < c->nranks; r++) {
-		other = member_comparable(c->by_rank[r], space) ? member_op(c->by_rank[r], space, op->seq) : NULL;
-		if (!other || !other->enqueue_ns)
-			return 0;
-		last = larger(last, reached_ns(other));
-	}
-	return last;
-}
-
 static bool waits_since(const struct model *m, const struct op *op, uint64_t limit)
 {
 	for (const struct call *c = op->member->proc->calls; c; c = c->next)
@@ -172,42 +148,33 @@ static bool seen_open(const struct model *m, const struct op *op, uint64_t limit
 	       (op->not_done_ns && m->now_ns - op->not_done_ns < POLLED_NS);
 }
 
-/* The last death among its members; 0: none. */
-static uint64_t crashed_ns(const struct model *m, const struct comm *c)
-{
-	uint64_t last = 0;
-
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
-		if (death_is_fault(m, mb->proc) && mb->proc->exit_ns > last)
-			last = mb->proc->exit_ns;
-	return last;
-}
-
 /* Since the death the operation was polled, and was not over; or its host waits all the time. */
-static bool dead_waits(const struct model *m, const struct op *op, uint64_t *since)
+static bool dead_waits(struct entered *e, const struct op *op, uint64_t *since)
 {
-	uint64_t died_ns = crashed_ns(m, op->member->comm), due_ns;
+	uint64_t died_ns = entered_crashed_ns(e, op->member->comm), due_ns;
+	const struct model *m = e->m;
 
 	*since = larger(died_ns, *since);
 	due_ns = *since + m->hang_floor_ns;
 	return died_ns && (op->not_done_ns > due_ns || (m->now_ns > due_ns && waits_since(m, op, m->hang_floor_ns)));
 }
 
-static const struct op *open_op(const struct stalled_ops *s, const struct model *m, const struct proc *p,
+static const struct op *open_op(const struct stalled_ops *s, struct entered *e, const struct proc *p,
 				uint64_t *ret_since)
 {
+	const struct model *m = e->m;
 	const struct op *best = NULL;
 	bool due = false; /* what comes behind one that may take its time yet waits for that */
 
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
 		const struct op *op = mb->gone ? NULL : mb->first_open;
-		uint64_t since = op ? last_entry_ns(op) : 0, limit;
+		uint64_t since = op ? entered_last_ns(e, op) : 0, limit;
 		bool dead;
 
 		if (!since || (best && best->id < op->id))
 			continue;
 		limit = limit_ns(s, mb);
-		dead = dead_waits(m, op, &since);
+		dead = dead_waits(e, op, &since);
 		if (!dead && !seen_open(m, op, limit))
 			continue;
 		best = op;
@@ -220,13 +187,13 @@ static const struct op *open_op(const struct stalled_ops *s, const struct model 
 /* --- what the job is used to --- */
 
 /* Of the process: what all entered first and is not over. */
-static const struct op *oldest_entered(const struct proc *p, uint64_t *ret_since)
+static const struct op *oldest_entered(struct entered *e, const struct proc *p, uint64_t *ret_since)
 {
 	const struct op *best = NULL;
 
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
 		const struct op *op = mb->gone ? NULL : mb->first_open;
-		uint64_t since = op ? last_entry_ns(op) : 0;
+		uint64_t since = op ? entered_last_ns(e, op) : 0;
 
 		if (!since || (best && *ret_since <= since))
 			continue;
@@ -247,22 +214,22 @@ static bool went_on(const struct stalled_ops_job *j, const struct proc *p)
 	return false;
 }
 
-static void job_learn(struct stalled_ops_job *j, const struct proc *p, uint64_t now_ns)
+static void job_learn(struct stalled_ops_job *j, struct entered *e, const struct proc *p)
 {
 	uint64_t since = 0;
 	const struct op *op;
 
 	if (went_on(j, p))
 		j->longest_ns = larger(j->longest_ns, j->seen_ns - j->since_ns);
-	op = oldest_entered(p, &since);
+	op = oldest_entered(e, p, &since);
 	j->proc_key = p->key;
 	j->comm = op ? op->member->comm->hash : 0;
 	j->op_id = op ? op->id : 0;
 	j->since_ns = since;
-	j->seen_ns = now_ns;
+	j->seen_ns = e->m->now_ns;
 }
 
-static int proc_learn(struct stalled_ops *s, const struct model *m, const struct proc *p)
+static int proc_learn(struct stalled_ops *s, struct entered *e, const struct proc *p)
 {
 	struct stalled_ops_job *j = p->is_child ? keyed_find(&s->jobs, (uintptr_t)p->job, 0)
 						: keyed_get(&s->jobs, (uintptr_t)p->job, 0, sizeof(*j));
@@ -270,15 +237,16 @@ static int proc_learn(struct stalled_ops *s, const struct model *m, const struct
 	if (!j)
 		return p->is_child ? 0 : -ENOMEM;
 	j->lives = true;
-	if (p->is_child || j->seen_ns == m->now_ns) /* a rank is enough: what all entered ends for all */
+	if (p->is_child || j->seen_ns == e->m->now_ns) /* a rank is enough: what all entered ends for all */
 		return 0;
 	j->job = p->job;
-	job_learn(j, p, m->now_ns);
+	job_learn(j, e, p);
 	return 0;
 }
 
 int stalled_ops_refresh(struct stalled_ops *s, const struct model *m)
 {
+	struct entered e = { .m = m };
 	int err = 0;
 
 	jobs_forget(&s->forgetting, &s->jobs, m, NULL);
@@ -286,7 +254,7 @@ int stalled_ops_refresh(struct stalled_ops *s, const struct model *m)
 		j->lives = false;
 	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next)
 		if (!p->dead && p->members)
-			err = proc_learn(s, m, p);
+			err = proc_learn(s, &e, p);
 	return err;
 }
 
@@ -321,24 +289,25 @@ static bool all_quiet(const struct model *m, const struct job_id *job, uint64_t 
 	return true;
 }
 
-static void name_dead(struct finding *f, const struct model *m, const struct comm *c)
+static void name_dead(struct finding *f, struct entered *e, const struct comm *c)
 {
 	f->class = HANG_PROCESS_DEAD;
 	f->cause = CAUSE_DEAD;
 	f->confidence = CONFIDENCE_DEAD;
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		if (!death_is_fault(m, mb->proc))
+		if (!death_is_fault_of(&e->deaths, e->m, mb->proc))
 			continue;
 		finding_add_rank(f, member_rank(mb), mb->proc->key);
 		finding_note(f, EVIDENCE_EXIT_CODE, mb->proc->exit_code);
 		finding_note(f, EVIDENCE_EXIT_SIGNAL, mb->proc->exit_signal);
-		finding_note(f, EVIDENCE_DEAD_S, (m->now_ns - mb->proc->exit_ns) * 1e-9);
+		finding_note(f, EVIDENCE_DEAD_S, (e->m->now_ns - mb->proc->exit_ns) * 1e-9);
 	}
 }
 
-static void all_entered_fill(struct finding *f, const struct model *m, const struct op *op, uint64_t since_ns,
+static void all_entered_fill(struct finding *f, struct entered *e, const struct op *op, uint64_t since_ns,
 			     uint64_t limit, struct finding_list *found)
 {
+	const struct model *m = e->m;
 	const struct comm *c = op->member->comm;
 
 	f->kind = FINDING_HANG;
@@ -353,8 +322,8 @@ static void all_entered_fill(struct finding *f, const struct model *m, const str
 	finding_identify(f, "all_entered", 0, f->seq);
 	f->critical_after_ns = 3 * limit;
 	f->confidence = op->member->proc->shed >> PROBES_POLLS & 1 ? CONFIDENCE_UNPOLLED : CONFIDENCE_ENTERED;
-	if (crashed_ns(m, c))
-		name_dead(f, m, c);
+	if (entered_crashed_ns(e, c))
+		name_dead(f, e, c);
 	f->caused_by_key = mismatch_key(found, f->comm);
 	if (!f->caused_by_key && !f->n_ranks)
 		f->caused_by_key = port_or_gpu_key(m, found, c);
@@ -366,14 +335,15 @@ static void all_entered_fill(struct finding *f, const struct model *m, const str
 }
 
 /* Of a job: what all entered first, and is due. */
-static const struct op *job_open_op(const struct stalled_ops *s, const struct model *m, const struct job_id *job,
+static const struct op *job_open_op(const struct stalled_ops *s, struct entered *e, const struct job_id *job,
 				    uint64_t *ret_since)
 {
+	const struct model *m = e->m;
 	const struct op *best = NULL;
 	uint64_t since = 0;
 
 	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
-		const struct op *op = p->dead || p->job != job ? NULL : open_op(s, m, p, &since);
+		const struct op *op = p->dead || p->job != job ? NULL : open_op(s, e, p, &since);
 
 		if (op && (!best || since < *ret_since)) {
 			best = op;
@@ -383,20 +353,34 @@ static const struct op *job_open_op(const struct stalled_ops *s, const struct mo
 	return best;
 }
 
+/* Ranks were taken down since: the job ends, and with it what was under way. */
+static bool job_ends(const struct model *m, const struct job_id *job, uint64_t since)
+{
+	const struct proc *last = NULL;
+
+	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+		if (p->dead && p->job == job && p->members && p->exit_ns >= since &&
+		    (!last || p->exit_ns > last->exit_ns))
+			last = p;
+	return last && death_is_teardown(m, last);
+}
+
 static int job_report(const struct stalled_ops *s, const struct model *m, const struct job_id *job,
 		      struct finding_list *found)
 {
 	uint64_t since = 0;
-	const struct op *op = job_open_op(s, m, job, &since);
+	struct entered e = { .m = m };
+	const struct op *op = job_open_op(s, &e, job, &since);
 	uint64_t limit = op ? limit_ns(s, op->member) : 0;
 	struct finding *f;
 
-	if (!op || !all_quiet(m, job, crashed_ns(m, op->member->comm) ? m->hang_floor_ns : limit))
+	if (!op || job_ends(m, job, since) ||
+	    !all_quiet(m, job, entered_crashed_ns(&e, op->member->comm) ? m->hang_floor_ns : limit))
 		return 0;
 	f = finding_list_add(found);
 	if (!f)
 		return -ENOMEM;
-	all_entered_fill(f, m, op, since, limit, found);
+	all_entered_fill(f, &e, op, since, limit, found);
 	return 0;
 }
 
@@ -406,7 +390,7 @@ static int all_entered_report(const struct stalled_ops *s, const struct model *m
 	int err = 0;
 
 	for (const struct stalled_ops_job *j = s->jobs.all; j && !err; j = j->keyed.next)
-		if (j->lives && !wait_roots_explain(roots, j->job))
+		if (j->lives && !wait_roots_explain(roots, j->job) && roots->missing != j->job)
 			err = job_report(s, m, j->job, found);
 	return err;
 }

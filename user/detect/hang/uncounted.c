@@ -273,7 +273,7 @@ static void class_set(struct finding *f, const struct finding_list *found, const
 	f->cause = CAUSE_ASLEEP;
 	if (what == ACTIVITY_STOPPED) {
 		f->class = HANG_STOPPED;
-		f->cause = CAUSE_STOPPED;
+		f->cause = proc_stop_cause(p);
 	} else if (what == ACTIVITY_BLOCKED) {
 		f->class = HANG_HOST_BLOCKED;
 		f->cause = CAUSE_D_STATE;
@@ -431,7 +431,7 @@ static int job_unread(const struct uncounted_job *j, const struct model *m, uint
 	for (const struct proc *p = m->procs; p != m->past && n < max; p = p->next)
 		if (is_of_job(j, p) && place_of(j, m, p) != HOST_HALTED && !p->outside.stacks_unread &&
 		    (place_of(j, m, p) == HOST_UNKNOWN || stack_ns(j, p) <= since_ns ||
-		     call_site_passed(p, asleep_since(m, places_main_task(p)), m->now_ns)))
+		     call_site_passed(p, asleep_since(m, places_main_task(p)), m->now_ns) || gpu_wait_is_over(m, p)))
 			ret[n++] = p;
 	return n;
 }

@@ -20,6 +20,7 @@
 #include "detect/phrase.h"
 #include "detect/rank/call_site.h"
 #include "detect/rank/counters.h"
+#include "detect/rank/homes.h"
 
 #define CONFIDENCE_UNREAD 0.7 /* what the others do elsewhere is not ruled out */
 #define ENCLOSED 0.85         /* ranks before and behind it are here */
@@ -157,8 +158,9 @@ int unread_report(const struct model *m, struct finding_list *found)
 /* --- a rank without a process --- */
 
 struct absent {
-	int n, first;     /* all of them */
-	bool *is_missing; /* by rank */
+	int n, first;            /* all of them */
+	bool *is_missing;        /* by rank */
+	const struct node *host; /* of the first; NULL: not known */
 	double confidence;
 	const struct comm *comm;
 };
@@ -176,27 +178,6 @@ static const struct comm *world_of(const struct model *m)
 		if (!p->is_child && p->world_size > size)
 			size = p->world_size;
 	return best && (size < 0 || best->nranks == size) ? best : NULL;
-}
-
-enum { HAS_PROCESS = 1, IS_ENCLOSED = 2 };
-
-/* Enclosed: some rank behind it has a local rank that leaves room for it on this host. */
-static uint8_t *ranks_look(const struct model *m, int nranks)
-{
-	uint8_t *is = calloc(nranks, 1);
-
-	for (const struct proc *p = is ? m->procs : NULL; p; p = p->next) {
-		int rank = proc_rank(p);
-
-		if (p->is_child || proc_unobserved(p))
-			continue;
-		if (rank >= 0 && rank < nranks)
-			is[rank] |= HAS_PROCESS;
-		if (p->rank > 0 && p->rank < nranks && p->local_rank > 0)
-			for (int r = p->rank - 1; r >= 0 && p->rank - r <= p->local_rank; r--)
-				is[r] |= IS_ENCLOSED;
-	}
-	return is;
 }
 
 /* Every member that is seen did not move from one sample to the next, and no call of any is seen. */
@@ -223,6 +204,15 @@ static int n_seen(const struct model *m, const struct comm *c)
 	return m->reported ? n : c->n_seen;
 }
 
+/* With none of them alive the job is over: no rank waits for those that are missing. */
+static bool one_lives(const struct comm *c)
+{
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if (!mb->proc->dead && !proc_unobserved(mb->proc))
+			return true;
+	return false;
+}
+
 /* Of several hosts' recordings. */
 static bool is_merge(const struct model *m)
 {
@@ -243,23 +233,25 @@ static uint64_t last_still_ns(const struct comm *c)
 /* 0 or -ENOMEM; free a->is_missing either way. */
 static int missing_find(const struct model *m, const struct comm *c, struct absent *a)
 {
-	uint8_t *is = ranks_look(m, c->nranks);
+	struct home *homes = homes_find(m, c->nranks);
 	bool enclosed = true;
 
 	*a = (struct absent){ .comm = c, .is_missing = calloc(c->nranks, sizeof(bool)) };
-	if (!is || !a->is_missing) {
-		free(is);
+	if (!homes || !a->is_missing) {
+		free(homes);
 		return -ENOMEM;
 	}
 	for (int r = 0; r < c->nranks; r++) {
-		a->is_missing[r] = !is_seen(c, r) && !(is[r] & HAS_PROCESS);
+		a->is_missing[r] = !is_seen(c, r) && !homes[r].has_process;
 		if (!a->is_missing[r])
 			continue;
-		enclosed &= (is[r] & IS_ENCLOSED) != 0;
-		if (!a->n++)
-			a->first = r;
+		enclosed &= homes[r].host != NULL;
+		if (a->n++)
+			continue;
+		a->first = r;
+		a->host = homes[r].host;
 	}
-	free(is);
+	free(homes);
 	if (4 * a->n > c->nranks) /* that many do not die unseen */
 		enclosed = false;
 	a->confidence = enclosed ? ENCLOSED : a->n == 1 && c->n_seen == c->nranks - 1 ? ALL_OTHERS : 0;
@@ -275,7 +267,7 @@ static struct finding *finding_of(const struct absent *a, enum finding_kind kind
 		return NULL;
 	f->kind = kind;
 	f->comm = a->comm->hash;
-	f->subject = a->n == 1 ? subject_rank(a->first, 0) : subject_ranks(a->first);
+	f->subject = a->n == 1 ? subject_rank(a->first, 0) : subject_ranks(a->comm->hash);
 	finding_identify(f, "absent", 0, a->comm->hash);
 	for (int r = a->first; r < a->comm->nranks; r++)
 		if (a->is_missing[r])
@@ -295,6 +287,8 @@ static int gone_report(const struct model *m, const struct absent *a, struct fin
 	f->class = HANG_PROCESS_DEAD;
 	f->cause = CAUSE_NOT_THERE;
 	f->confidence = a->confidence;
+	if (is_merge(m) && a->host)
+		f->node = a->host->number;
 	f->since_ns = last_still_ns(waits ? waits : a->comm);
 	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
 	comm_waiting_note(f, found, a->comm);
@@ -336,32 +330,43 @@ static bool unsure_only(const struct wait_roots *waits)
 
 static bool may_come_yet(const struct model *m, const struct comm *c)
 {
-	return m->reported && m->now_ns < c->first_ns + BEGIN_NS;
+	return m->reported && m->now_ns < (c->first_ns > m->start_ns ? c->first_ns : m->start_ns) + BEGIN_NS;
 }
 
-/* A merge is asked for because a job hangs. Where hosts report all the time, all ranks may pause together. */
-static bool is_wait(const struct model *m, const struct comm *c)
+/* A merge is asked for because a job hangs. Where hosts report all the time, all ranks may pause together, or a host's
+ * agent is away; not so where a host that reports has no process of a rank that belongs to it. */
+static bool is_wait(const struct model *m, const struct comm *c, bool is_gone)
 {
 	uint64_t since = last_still_ns(c);
 
-	return since && (!m->reported || m->now_ns > since + PAUSE_NS + comm_lag_limit_ns(m, c));
+	return since && (!m->reported || m->now_ns > since + (is_gone ? 0 : PAUSE_NS) + comm_lag_limit_ns(m, c));
+}
+
+static int missing_report(const struct model *m, const struct absent *a, struct wait_roots *waits,
+			  struct finding_list *found)
+{
+	bool is_gone = a->confidence >= (is_merge(m) ? ENCLOSED : ALL_OTHERS);
+	bool all_wait = unsure_only(waits) && all_still(m) && is_wait(m, a->comm, is_gone);
+
+	if (!a->n || (!is_merge(m) && !(all_wait && is_gone)))
+		return 0;
+	waits->n_roots = all_wait ? 0 : waits->n_roots;
+	waits->missing = a->comm->members->proc->job;
+	waits->missing_waited_for = all_wait;
+	return all_wait && is_gone ? gone_report(m, a, found) : unobserved_report(m, a, all_wait, found);
 }
 
 int absent_report(const struct model *m, struct wait_roots *waits, struct finding_list *found)
 {
 	const struct comm *c = world_of(m);
 	struct absent a;
-	bool all_wait;
 	int err;
 
-	if (!c || may_come_yet(m, c) || n_seen(m, c) == c->nranks || !c->members || !c->members->samples.n)
+	if (!c || may_come_yet(m, c) || n_seen(m, c) == c->nranks || !c->members || !c->members->samples.n ||
+	    !one_lives(c))
 		return 0;
 	err = missing_find(m, c, &a);
-	all_wait = unsure_only(waits) && all_still(m) && is_wait(m, c);
-	if (!err && a.n && (is_merge(m) || (all_wait && a.confidence))) {
-		waits->n_roots = all_wait ? 0 : waits->n_roots;
-		err = is_merge(m) ? unobserved_report(m, &a, all_wait, found) : gone_report(m, &a, found);
-	}
+	err = err ? err : missing_report(m, &a, waits, found);
 	free(a.is_missing);
 	return err;
 }

@@ -431,6 +431,8 @@ int wait_roots_soon(const struct model *m, uint64_t ahead_ns, struct wait_roots 
 
 bool wait_roots_explain(const struct wait_roots *found, const struct job_id *job)
 {
+	if (found->missing_waited_for && found->missing == job)
+		return true;
 	for (int i = 0; i < found->n_roots; i++)
 		if (found->roots[i].proc->job == job)
 			return true;

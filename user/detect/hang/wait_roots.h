@@ -47,6 +47,8 @@ struct wait_roots {
 	struct wait_root *roots; /* in the order of ranks */
 	struct wait_cycle cycles[CYCLES_MAX];
 	int n_roots, cap_roots, n_cycles;
+	const struct job_id *missing; /* no process is seen of some of this job's ranks; NULL: of none */
+	bool missing_waited_for;      /* and all others wait for these */
 };
 
 /* `found`: zeroed at first, reused from tick to tick. 0 or -ENOMEM. */

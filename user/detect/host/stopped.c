@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "detect/rank/activity.h"
 #include "detect/rank/call_site.h"
 #include "detect/detect.h"
 #include "detect/hang/pending.h"
@@ -30,17 +31,20 @@ struct stopped {
 	size_t n, cap;
 };
 
-/* All threads are stopped: the main one; NULL: not so. A call made since then is newer than the scan that says so. */
+/* All threads are stopped, or the process is frozen: the main one; NULL: not so. A call made since then is newer than
+ * the scan that says so. */
 static const struct task *stopped_main(const struct proc *p)
 {
 	const struct task *main_task = NULL;
+	bool others_run = false;
 
 	for (const struct task *t = p->tasks; t; t = t->next) {
-		if (t->state != TASK_STOPPED && t->seen_ns)
-			return NULL;
+		others_run |= t->state != TASK_STOPPED && t->seen_ns;
 		if (t->tid == p->tgid && t->state == TASK_STOPPED)
 			main_task = t;
 	}
+	if (others_run && !(main_task && main_task->frozen))
+		return NULL;
 	return main_task && main_task->since_ns && p->last_call_ns <= main_task->since_ns + SETTLED_NS ? main_task
 												       : NULL;
 }
@@ -118,7 +122,7 @@ static int report(const struct model *m, const struct proc *p, const struct stop
 	f->kind = FINDING_STOPPED;
 	f->subject = subject_process(proc_rank(p), p->key);
 	f->key = o->key;
-	f->cause = CAUSE_STOPPED;
+	f->cause = proc_stop_cause(p);
 	f->since_ns = o->since_ns;
 	f->confidence = 0.99;
 	proc_ranks_note(f, found, p, 0);

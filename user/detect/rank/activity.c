@@ -13,6 +13,7 @@
 
 #include "detect/rank/children.h"
 #include "detect/rank/gpu_work.h"
+#include "detect/rank/places.h"
 
 #define AT_REST_NS \
 	400000000ull    /* asleep without a break for that long at the scan: no polling loop of ours to count \
@@ -132,11 +133,16 @@ bool rank_counts(const struct proc *p)
 
 bool proc_gone_or_stopped(const struct proc *p)
 {
-	const struct task *t = p->tasks;
+	const struct task *t = places_main_task(p);
 
-	while (t && t->tid != p->tgid)
-		t = t->next;
 	return p->dead || (t && t->state == TASK_STOPPED);
+}
+
+enum finding_cause proc_stop_cause(const struct proc *p)
+{
+	const struct task *t = places_main_task(p);
+
+	return t && t->frozen ? CAUSE_FROZEN : CAUSE_STOPPED;
 }
 
 const struct op *rank_next_op(const struct proc *p)

@@ -5,6 +5,7 @@
 #ifndef RANKTRACE_ACTIVITY_H
 #define RANKTRACE_ACTIVITY_H
 
+#include "finding.h"
 #include "model/model.h"
 
 enum activity {
@@ -30,6 +31,8 @@ struct rank_activity {
 bool rank_counts(const struct proc *p);
 /* Dead, or its main thread is stopped. */
 bool proc_gone_or_stopped(const struct proc *p);
+/* Of one that is stopped: by a signal, or frozen. */
+enum finding_cause proc_stop_cause(const struct proc *p);
 /* The thread that would make the next call. */
 uint32_t rank_calling_tid(const struct proc *p);
 /* That thread sleeps since long, without a break. */

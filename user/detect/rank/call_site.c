@@ -105,6 +105,16 @@ bool call_site_gpu_wait(const struct proc *p)
 	return t && gpu_wait(t);
 }
 
+static bool line_launches(const char *line)
+{
+	return !strncmp(line, "cuLaunch", 8) || !strncmp(line, "cudaLaunch", 10);
+}
+
+bool call_site_launches(const struct proc *p)
+{
+	return any_line(call_site_task(p), line_launches);
+}
+
 static bool line_of(const char *line, const char *function, const char *file)
 {
 	size_t name = strcspn(line, " \n");

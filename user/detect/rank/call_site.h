@@ -16,6 +16,8 @@ const struct task *call_site_task(const struct proc *p);
 const struct task *call_site_thread(const struct proc *p, uint32_t tid);
 /* It waits for its GPU: a synchronising call of the driver or the runtime is among its frames. */
 bool call_site_gpu_wait(const struct proc *p);
+/* It launches something: where that takes long, the GPU does not get on, and the queue in front of it is full. */
+bool call_site_launches(const struct proc *p);
 /* Its main thread is in NCCL: a frame of its file, or a function of it elsewhere; or in NCCL or the driver. */
 bool call_site_in_nccl(const struct proc *p);
 bool call_site_in_nccl_or_driver(const struct proc *p);

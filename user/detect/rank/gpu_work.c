@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#define FRESH_NS 5000000000ull /* the newest sample is not older: of a quiet job one comes every 4 s */
+#define FRESH_NS 8000000000ull /* the newest sample is not older: of a quiet job one comes every 4 s, or is late */
 #define NONE_NS 1500000000ull
 #define NONE_SAMPLES 3
 #define NONE_PERCENT 0.1

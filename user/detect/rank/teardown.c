@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/larger.h"
 #include "detect/rank/activity.h"
 
 #define TOGETHER_NS 30000000000ull /* deaths that close belong to one end: a launcher's grace is 30 s */
@@ -37,29 +38,59 @@ static uint64_t apart_ns(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-bool death_is_teardown(const struct model *m, const struct proc *p)
+/* Its own death, and all that are closer to it than that. */
+static struct deaths deaths_count(const struct model *m, const struct proc *p, uint64_t closer_ns)
 {
-	uint64_t newest = p->exit_ns;
-	int n_dead = 0, n_alive = 0;
+	struct deaths d = { .of = p, .first_ns = p->exit_ns, .last_ns = p->exit_ns };
 
 	for (const struct proc *o = m->procs; o; o = o->next) {
 		if (!same_job(p, o))
 			continue;
 		if (!o->dead)
-			n_alive++;
-		else if (apart_ns(o->exit_ns, p->exit_ns) < TOGETHER_NS) {
-			n_dead++;
-			newest = o->exit_ns > newest ? o->exit_ns : newest;
+			d.n_alive++;
+		else if (apart_ns(o->exit_ns, p->exit_ns) < closer_ns) {
+			d.n_dead++;
+			d.first_ns = smaller(d.first_ns, o->exit_ns);
+			d.last_ns = larger(d.last_ns, o->exit_ns);
 		}
 	}
-	if (n_dead > n_alive && n_dead > 1)
+	return d;
+}
+
+static bool is_teardown(const struct deaths *d, const struct model *m, const struct proc *p)
+{
+	if (d->n_dead > d->n_alive && d->n_dead > 1)
 		return true;
-	if (m->now_ns < newest + m->hang_floor_ns)
+	if (m->now_ns < d->last_ns + m->hang_floor_ns)
 		return true;
 	return was_asked(p) && (m->now_ns < p->exit_ns + ASKED_NS || has_successor(m, p));
 }
 
+bool death_is_teardown(const struct model *m, const struct proc *p)
+{
+	struct deaths close = deaths_count(m, p, TOGETHER_NS);
+
+	return is_teardown(&close, m, p);
+}
+
+static bool died_badly(const struct proc *p)
+{
+	return p->dead && (p->exit_signal || p->exit_code);
+}
+
 bool death_is_fault(const struct model *m, const struct proc *p)
 {
-	return p->dead && (p->exit_signal || p->exit_code) && !death_is_teardown(m, p);
+	return died_badly(p) && !death_is_teardown(m, p);
+}
+
+/* Where all deaths of a job are close to each other, what holds for one's neighbours holds for all's. */
+bool death_is_fault_of(struct deaths *d, const struct model *m, const struct proc *p)
+{
+	if (!died_badly(p))
+		return false;
+	if (!rank_counts(p))
+		return death_is_fault(m, p);
+	if (!d->of || d->of->job != p->job || d->of->world_size != p->world_size)
+		*d = deaths_count(m, p, UINT64_MAX);
+	return !(d->last_ns - d->first_ns < TOGETHER_NS ? is_teardown(d, m, p) : death_is_teardown(m, p));
 }

@@ -12,4 +12,12 @@ bool death_is_teardown(const struct model *m, const struct proc *p);
 /* It died by a signal or with an exit code other than 0, and not with its job. */
 bool death_is_fault(const struct model *m, const struct proc *p);
 
+/* Who asks that of thousands of ranks asks with this: zeroed at first, good for one tick. */
+struct deaths {
+	const struct proc *of; /* of its job, and of jobs as large: */
+	uint64_t first_ns, last_ns;
+	int n_dead, n_alive;
+};
+bool death_is_fault_of(struct deaths *d, const struct model *m, const struct proc *p);
+
 #endif

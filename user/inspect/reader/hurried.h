@@ -20,4 +20,12 @@ static inline int hurried_set(pid_t tid, bool hurried)
 	return sched_setscheduler(tid, (hurried ? SCHED_RR : SCHED_OTHER) | SCHED_RESET_ON_FORK, &param) ? -errno : 0;
 }
 
+/* The caller, which gives others that priority: one above, so that it can take it back. The same errors. */
+static inline int hurried_above(void)
+{
+	struct sched_param param = { .sched_priority = HURRIED_PRIORITY + 1 };
+
+	return sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &param) ? -errno : 0;
+}
+
 #endif

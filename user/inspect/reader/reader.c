@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "inspect/reader/hurried.h"
+#include "inspect/reader/parser_turn.h"
 #include "inspect/reader/reader_late.h"
 #include "inspect/reader/reader_queue.h"
 #include "inspect/reader/reader_spawn.h"
@@ -43,6 +44,7 @@ struct reader {
 	struct allowance late, running;
 	struct file_queue queues[READER_QUEUES];
 	enum reader_queue queue; /* of the files that are asked for now */
+	struct parser_turn parser_turn;
 	bool is_hurried;
 	uint64_t starved_until_ns; /* its readers are hurried until then, too */
 };
@@ -145,6 +147,7 @@ static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 		uint64_t idle_ns = took_ns > used_ns ? took_ns - used_ns : 0;
 		enum worker_state state = n ? WORKER_RUNS : worker_state(w->pid);
 
+		parser_turn_look(&r->parser_turn, w);
 		if (!n && used_ns < PARSE_CPU_NS && idle_ns < allowed_ns &&
 		    (took_ns < late_ns || (took_ns < PARSE_STARVED_DEADLINES * late_ns && state == WORKER_RUNS)))
 			continue;
@@ -160,7 +163,7 @@ static int wait_parser(struct reader *r, struct worker *w, unsigned deadline_ms)
 	}
 }
 
-/* A parser is never: what it reads may be made to take long. Without the right nothing changes. */
+/* A parser is in its turn alone (parser_turn.h). Without the right nothing changes. */
 static void worker_hurry(struct reader *r, struct worker *w)
 {
 	bool hurried = r->is_hurried || clock_monotonic_ns() < r->starved_until_ns;
@@ -377,6 +380,8 @@ static int worker_for(struct reader *r, enum worker_kind kind, uint32_t owner)
 	struct workers *of = &r->workers;
 	struct worker *w = &of->worker[kind];
 
+	if (kind == WORKER_PARSER)
+		parser_turn_end(&r->parser_turn, w);
 	if (kind == WORKER_PARSER && w->is_used && (w->owner != owner || owner == OWNER_SEVERAL))
 		worker_drop(w);
 	int rc = worker_ensure(of, kind, r->timeout_ns ? workers_wait_ms(of) : WORKER_WAIT_MS);
@@ -426,6 +431,7 @@ static int file_await(struct reader *r, enum slow_turn turn, const struct slow_k
 
 	if (!rc)
 		return take_answer(w, worker_name(WORKER_PARSER), seq, to, &asks);
+	parser_turn_end(&r->parser_turn, w);
 	if (rc == -EINPROGRESS && key)
 		slow_put(&r->queues[r->queue].slow, key, w, seq, deadline_ms * 1000000ull);
 	else if (rc == -EINPROGRESS)
@@ -485,6 +491,8 @@ static int file_ask(struct reader *r, const struct question *q, unsigned deadlin
 
 	if (rc)
 		return rc == -EINPROGRESS ? -EAGAIN : rc; /* there is no process to ask for once more */
+	if (r->is_hurried)
+		parser_turn_begin(&r->parser_turn, &r->workers.worker[WORKER_PARSER]);
 	return file_await(r, turn, is_one_file ? &key : NULL, deadline_ms, to);
 }
 

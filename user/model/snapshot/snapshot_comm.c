@@ -218,7 +218,10 @@ int take_member(struct model *m, const struct event *e)
 		mb->samples.stood_ns = b->stood.stood_ns;
 		mb->samples.stood_seq = b->stood.stood_seq;
 	}
-	return member_join(m, mb, b->hash, b->rank, b->nranks, b->born_ns);
+	err = member_join(m, mb, b->hash, b->rank, b->nranks, b->born_ns);
+	if (!err)
+		comm_stood(mb, mb->samples.stood_seq);
+	return err;
 }
 
 int take_p2p(struct model *m, const struct event *e)

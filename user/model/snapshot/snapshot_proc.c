@@ -162,6 +162,7 @@ static void task_emit(struct snapshot_writer *r, const struct task *t)
 		.state = t->state,
 		.blocked = t->blocked,
 		.stalled = t->stalled,
+		.frozen = t->frozen,
 		.mmap_lock_held = t->mmap_lock_held,
 	};
 
@@ -387,6 +388,7 @@ int take_task(struct model *m, const struct event *e)
 		.prev_preempted = b->prev_preempted,
 		.blocked = b->blocked,
 		.stalled = b->stalled,
+		.frozen = b->frozen,
 		.blocked_since_ns = b->blocked_since_ns,
 		.mmap_lock_held = b->mmap_lock_held,
 		.at_ns = b->at_ns,

@@ -11,6 +11,9 @@
 /* A root's parameters stay gathered, so its gather is not made again; the first layer's follows when the root's own
  * layers are launched: 0.8 to 1.3 ms (docs/measurements/phases.md). */
 #define NEAR_NS 3000000ull
+#define ROOT_SURE \
+	3 /* forwards in which a gather of that size was so near: it is the root's, however long they take \
+	   */
 /* A forward that stops in the middle for something else is not seen to be spread: two such are not enough to forget. */
 #define SPREAD_SURE 2
 #define SPREAD_MOST 4
@@ -57,11 +60,25 @@ static struct gather_run *run_get(struct forward_gathers *g, uint64_t addr)
 	return unused;
 }
 
+/* From when on a forward runs whose first repeated gather this is: the one before it may be the root's. */
+static uint64_t root_ns(struct forward_gathers *g, const struct gather_run *before, const struct op *op)
+{
+	if (!before->last_ns || before->last_ns <= g->interrupted_ns)
+		return op->call_ns;
+	if (g->root_count != before->last_count && !g->roots)
+		g->root_count = before->last_count;
+	bool same = g->root_count == before->last_count, near = op->call_ns - before->last_ns <= NEAR_NS;
+
+	if (near && !g->n)
+		g->roots = same ? smaller(g->roots + 1, ROOT_SURE) : g->roots - 1;
+	return near || (same && g->roots >= ROOT_SURE) ? before->last_ns : op->call_ns;
+}
+
 uint64_t gather_outside(struct forward_gathers *g, const struct op *op, uint64_t gpu_wait_ns)
 {
-	struct gather_run *run = run_get(g, op->member->addr);
+	struct gather_run none = { 0 }, *run = run_get(g, op->member->addr), before = run ? *run : none;
 	enum again made = again(g, op);
-	uint64_t before_ns = run ? run->last_ns : 0;
+	uint64_t from_ns;
 
 	if (run && !run->first_ns) {
 		run->first_ns = op->call_ns;
@@ -69,18 +86,23 @@ uint64_t gather_outside(struct forward_gathers *g, const struct op *op, uint64_t
 	}
 	if (run) {
 		run->last_ns = op->call_ns;
+		run->last_count = op->count;
 		run->last_wait_ns = gpu_wait_ns;
 	}
 	if (made == ANOTHER || (made == NEVER && !(run && run->spread >= SPREAD_SURE)))
 		return 0;
 	g->forward_addr = op->member->addr;
+	from_ns = root_ns(g, &before, op);
 	g->n++;
-	return before_ns && op->call_ns - before_ns <= NEAR_NS ? before_ns : op->call_ns;
+	return from_ns;
 }
 
 void gathers_interrupted(struct forward_gathers *g, const struct op *op)
 {
-	g->is_whole |= g->n && g->n >= g->least && g->least && op->member->addr == g->forward_addr;
+	if (!g->n || !g->least || g->n < g->least || op->member->addr != g->forward_addr)
+		return;
+	g->is_whole = true;
+	g->interrupted_ns = op->call_ns;
 }
 
 bool gathers_anew(struct forward_gathers *g)

@@ -28,11 +28,15 @@ struct forward_gathers { /* of a process; all zero: nothing learnt */
 		uint64_t addr;
 		uint64_t first_ns, last_ns;           /* 0: none yet */
 		uint64_t first_wait_ns, last_wait_ns; /* its waits for the GPU by then */
+		uint64_t last_count;
 		int spread; /* by how many forwards more than not they were spread over it; within limits */
 	} runs[GATHER_RUNS];
 	uint64_t forward_addr;           /* the communicator of the forward at hand; */
 	uint32_t n, least;               /* how many gathers it has so far; the fewest that one had; 0 none */
-	bool is_whole;                   /* it had that many, and then another operation was called there */
+	bool is_whole;                   /* it had that many, and then another operation was called there, */
+	uint64_t interrupted_ns;         /* the newest such then: what was gathered before is no root of what comes */
+	uint64_t root_count;             /* elements of the gather that came right before a forward's first, and in */
+	uint32_t roots;                  /* how many forwards more than not, within limits */
 	uint64_t marked_ns;              /* a range began a forward there, which has gathered nothing yet; 0 none */
 	uint32_t leads_ns[GATHER_LEADS]; /* from there to the first gather, of the newest such forwards */
 	uint32_t n_leads;                /* of all */

@@ -32,6 +32,8 @@ static const struct {
 	{ "FSDP::post_forward", PHASE_FORWARD, false },
 };
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
+/* The budget decides in a second or two whether ranges stay: what stands in for them goes later than that. */
+#define SUFFICE_NS 3000000000ull
 
 struct level {
 	enum step_phase phase; /* NO_PHASE: a range that is none */
@@ -46,7 +48,8 @@ struct phases {       /* of one process */
 	struct step_done step;                 /* the present one; begin_ns 0: its begin was not seen */
 	bool has_data, has_forward, has_marks; /* marks: this process marks its forwards */
 	bool has_ranges;                       /* its ranges are seen: operators say nothing new */
-	bool ranges_suffice;                   /* they alone showed a whole step */
+	uint64_t ranges_whole_ns;              /* since when they alone show whole steps; 0: they do not */
+	bool ranges_suffice;                   /* they do for long enough */
 	bool ranges_lack_ddp;                  /* a forward of this step was shown by DDP's own mark */
 	struct forward_gathers gathers;
 	uint64_t all_wait_ns;                /* the training thread's waits for its GPU, of all steps */
@@ -76,6 +79,7 @@ void phases_begin(struct proc_own *p)
 	if (!p->phases)
 		return;
 	p->phases->has_ranges = p->phases->has_marks = p->phases->ranges_suffice = false;
+	p->phases->ranges_whole_ns = 0;
 }
 
 void phases_free(struct proc_own *p)
@@ -149,6 +153,12 @@ static void totals_add(struct phase_totals *t, const struct step_done *s)
 		t->storage_at = s->storage_at;
 }
 
+static void suffice_note(struct phases *f, uint64_t ns)
+{
+	f->ranges_whole_ns = f->ranges_whole_ns ? f->ranges_whole_ns : ns;
+	f->ranges_suffice |= ns - f->ranges_whole_ns >= SUFFICE_NS;
+}
+
 /* The step that ends is given to the sinks; it is good until the next event. */
 static void step_end(struct model *m, struct proc_own *p, uint64_t ns, bool by_data_wait)
 {
@@ -162,7 +172,8 @@ static void step_end(struct model *m, struct proc_own *p, uint64_t ns, bool by_d
 		s->by_data_wait = by_data_wait;
 		s->by = f->has_ranges ? STEPS_BY_RANGES : STEPS_BY_OPERATORS;
 		s->n_ops = p->p.n_ops - f->n_ops;
-		f->ranges_suffice |= f->has_ranges && !f->ranges_lack_ddp && s->n_backward && s->n_optimizer;
+		if (f->has_ranges && !f->ranges_lack_ddp && s->n_backward && s->n_optimizer)
+			suffice_note(f, ns);
 		gc_take_out(f);
 		totals_add(&p->p.phase_totals, s);
 		m->state->step_done = *s;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * hurry.h - CPU time for the loop where a host has a thousand times more to run than it has CPUs: a fork flood, or as
- * many processes that end at once, would keep it waiting for seconds. A thread of the lowest real-time priority looks
- * every 50 ms whether the loop had its turn. Where it had not, the loop gets that priority too, for some seconds; it
- * needs no more CPU time by that, only sooner. Of a second it has that priority for half a second of CPU time at most.
+ * many processes that end at once, would keep it waiting for seconds. A thread of a low real-time priority looks every
+ * 50 ms whether the loop had its turn, and a CPU for it: with a fifth of a CPU or less it attaches for ten seconds and
+ * is late in none of its turns. Where it had not, the loop gets that priority too, for some seconds; it needs no more
+ * CPU time by that, only sooner. Of a second it has that priority for half a second of CPU time at most, and for half a
+ * minute not at all where it had even less of a CPU with it.
  */
 #ifndef RANKTRACE_HURRY_H
 #define RANKTRACE_HURRY_H
@@ -27,7 +29,8 @@ struct hurry {
 	_Atomic bool is_ahead, quit;
 };
 
-/* From the loop's own thread. Without CAP_SYS_NICE, or memory, the loop does without. */
+/* From the loop's own thread, whose turns count from its first beat. Without CAP_SYS_NICE, or memory, the loop does
+ * without. */
 void hurry_open(struct hurry *h, uint64_t period_ns);
 void hurry_close(struct hurry *h);
 /* The loop has its turn. */
