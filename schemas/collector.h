@@ -52,6 +52,7 @@ enum collector_record {
 	RECORD_NODE_HEARD = 46,    /* the host of the last RECORD_NODE reports, or has fallen silent */
 	RECORD_REPORTED = 47,      /* of a rank's calls, as its host reports them to a hub */
 	RECORD_COMM_VANISHED = 39, /* a communicator that was sampled is not in the target's memory any more */
+	RECORD_PARTIAL = 49,       /* of its jobs this host has ranks, too, that were not asked for */
 };
 
 struct record_start {
@@ -68,6 +69,10 @@ _Static_assert(sizeof(struct record_start) == 64, "record_start");
 #define WIRE_VERSION 1
 
 struct record_tick {
+	struct wire_hdr hdr;
+};
+
+struct record_partial {
 	struct wire_hdr hdr;
 };
 

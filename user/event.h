@@ -107,6 +107,7 @@ enum event_kind {
 	EV_TORCH,         /* torch: a mark that PyTorch passed */
 	EV_PYTHON_GC,     /* python_gc: Python collected garbage, or does */
 	EV_TORCH_GROUP,   /* torch_group: the thread calls NCCL next, for this process group */
+	EV_PARTIAL,       /* of its jobs this host has ranks, too, that were not asked for */
 	EV_GPU_USAGE,     /* gpu_usage: what a process of EV_GPU_PROCS has of it */
 };
 

@@ -14,13 +14,13 @@ import job
 class Session:
     """ranktrace record or watch --json on a job that runs already; records, and replays to the same findings."""
 
-    def __init__(self, a, command, *args):
+    def __init__(self, a, command, *args, pids=()):
         self.rtr, self.errors = f"{a.dir}/session.rtr", open(f"{a.dir}/session.stderr", "w+")
         self.trace = f"{a.dir}/session.pftrace"
         self.findings, self.cond = [], threading.Condition()
         self.begin_ns = time.monotonic_ns()
         argv = [job.RANKTRACE, command, "-v", "--json", "--fail-on=warning", "-o", self.rtr, "-o", self.trace,
-                "--pid", str(a.process.pid), *map(str, args)]
+                *(f"--pid={pid}" for pid in pids or [a.process.pid]), *map(str, args)]
         # not to the host's own directory
         argv += [f"--flight={a.dir}/flight", f"--phases={a.dir}/phases"] if command == "watch" else []
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=self.errors, text=True,

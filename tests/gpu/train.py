@@ -249,16 +249,16 @@ while step < args.steps if not args.seconds else time.monotonic() - begin < args
         loss = special[args.mode]() if args.mode in special else eager_step(step)
         dist.all_reduce(inject(extra))
     extra.fill_(1.0)
+    if args.seconds:  # all ranks leave in the same step; behind the step on the GPU: it adds no wait of its own
+        more = torch.full((1,), int(time.monotonic() - begin < args.seconds), device="cuda", dtype=torch.int32)
+        dist.all_reduce(more, op=dist.ReduceOp.MIN)
     host_ns = time.monotonic_ns() - host_begin_ns
     loss.item()
     steps_log.write(f"{step} {time.monotonic_ns()} {host_ns}\n")
     step += 1
     step_s, step_begin = time.monotonic() - step_begin, time.monotonic()
-    if args.seconds:  # all ranks leave in the same step
-        more = torch.tensor([time.monotonic() - begin < args.seconds], device="cuda", dtype=torch.int32)
-        dist.all_reduce(more, op=dist.ReduceOp.MIN)
-        if not more.item():
-            break
+    if args.seconds and not more.item():
+        break
 torch.cuda.synchronize()
 trace = pickle.loads(torch._C._distributed_c10d._dump_nccl_trace())
 entries = [e["profiling_name"] for e in trace.get("entries", [])]

@@ -129,17 +129,30 @@ static bool is_chosen_job(const struct autopsy *a, const char *job)
 	return false;
 }
 
-/* With --pid: ranks of the same job outside of --pid. Emits them, so that the model knows that they exist. */
+/* With --pid: a rank of the same job outside of --pid. */
+static bool is_other(const struct autopsy *a, const struct target_proc *p)
+{
+	return !is_wanted(a, p) && p->status != TARGET_GONE && !p->is_child && p->rank >= 0 &&
+	       is_chosen_job(a, p->place->job);
+}
+
+/* Emits them, so that the model knows that they exist. In a merge their hosts' own files may have them: that some are
+ * left out is enough. */
 static int others_emit(struct autopsy *a)
 {
-	size_t n;
+	const struct record_partial partial = { .hdr = record_hdr(sizeof(partial), RECORD_PARTIAL) };
+	size_t n, n_others = 0;
 	const struct target_proc *const *list = target_set_list(a->set, &n);
 	int err = 0;
 
-	for (size_t i = 0; !err && i < n; i++)
-		if (!is_wanted(a, list[i]) && list[i]->status != TARGET_GONE && !list[i]->is_child &&
-		    list[i]->rank >= 0 && is_chosen_job(a, list[i]->place->job))
+	for (size_t i = 0; !err && i < n; i++) {
+		if (!is_other(a, list[i]))
+			continue;
+		if (!n_others++)
+			err = emit(a->pipeline, &partial.hdr);
+		if (!err && !a->cfg->raw)
 			err = proc_record_emit(list[i], clock_monotonic_ns(), emit, a->pipeline);
+	}
 	return err;
 }
 
@@ -261,7 +274,7 @@ int autopsy_run(const struct autopsy_cfg *cfg, struct reader *const *readers, si
 		err = procs_choose(&a);
 	if (!err)
 		err = procs_emit(&a.procs, emit, p);
-	if (!err && !cfg->raw)
+	if (!err)
 		err = others_emit(&a);
 	if (!err)
 		err = procs_comms_find(&a.procs, cfg->find_ns);

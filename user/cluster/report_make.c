@@ -181,6 +181,7 @@ Cluster__NodeReport *report_make(struct report_maker *r, const struct model *m)
 	to->lost_records = m->lost;
 	to->hang_limit_ns = m->hang_floor_ns;
 	to->busy_limit_ns = m->busy_limit_ns;
+	to->has_partial = to->partial = own && own->partial;
 	processes_put(r, to, m);
 	gpus_put(r, to, m);
 	findings_put(r, to, m);

@@ -33,7 +33,7 @@ struct fed_node {
 	struct keyed keyed; /* by number */
 	const struct host *host;
 	uint64_t nth; /* reports so far */
-	bool known, silent, left_out;
+	bool known, silent, left_out, partial;
 };
 
 void fed_free(struct fed *f)
@@ -81,6 +81,16 @@ int host_heard_feed(struct fed *f, struct pipeline *p, const struct host *h, boo
 	n->silent = silent;
 	err = node_feed(&to);
 	return err ? err : pipeline_feed(p, &heard.hdr);
+}
+
+static int partial_feed(const struct feed_to *to, struct fed_node *n, const Cluster__NodeReport *r)
+{
+	const struct record_partial partial = { .hdr = record_hdr(to, RECORD_PARTIAL, sizeof(partial), 0) };
+
+	if (!r->partial || n->partial)
+		return 0;
+	n->partial = true;
+	return pipeline_feed(to->pipeline, &partial.hdr);
 }
 
 /* --- processes --- */
@@ -321,6 +331,7 @@ int report_feed(struct fed *f, struct pipeline *p, const struct host *h, const C
 		n->host = h;
 		err = node_feed(&to);
 	}
+	err = err ? err : partial_feed(&to, n, r);
 	for (size_t i = 0; i < r->n_processes && !err; i++) {
 		const Cluster__Process *one = r->processes[i];
 		struct fed_proc *fed = is_of(one, job) ? keyed_get(&f->procs, h->number, one->pid, sizeof(*fed)) : NULL;

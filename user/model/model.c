@@ -214,6 +214,7 @@ static apply_fn *const apply_table[] = {
 	[EV_WAIT] = proc_apply,
 	[EV_NODE] = node_apply,
 	[EV_NODE_HEARD] = node_heard,
+	[EV_PARTIAL] = node_partial,
 	[EV_REPORTED] = reported_apply,
 	[EV_KNOWN_PHASE] = known_phase_apply,
 	[EV_TORCH] = phases_apply,

@@ -68,6 +68,16 @@ int node_heard(struct model *m, const struct event *e)
 	return 0;
 }
 
+int node_partial(struct model *m, const struct event *e)
+{
+	struct node *n = node_get(m, e->node);
+
+	if (!n)
+		return -ENOMEM;
+	n->partial = true;
+	return 0;
+}
+
 const struct gpu *node_gpu(const struct node *n, uint32_t index)
 {
 	for (const struct gpu *g = n ? n->gpus.all : NULL; g; g = g->next)

@@ -23,8 +23,9 @@ struct node {
 	int64_t clock_offset_ns; /* what was added to its clock to get the stream's */
 	uint64_t clock_error_ns; /* of that; NODE_CLOCK_UNKNOWN: times of two hosts do not compare */
 	uint64_t silent_ns;      /* its newest report, long since: what its ranks do now is not known; 0: it reports */
-	size_t n_procs;          /* kept now, the dead included */
-	size_t n_members;        /* of its processes in communicators, kept now */
+	bool partial;     /* it has ranks of its jobs that were not asked for: one that is not seen may be there */
+	size_t n_procs;   /* kept now, the dead included */
+	size_t n_members; /* of its processes in communicators, kept now */
 	struct gpus gpus;
 	struct port *ports;       /* of its RDMA devices, by index */
 	struct tcp_places *tcp;   /* NULL none */
@@ -35,8 +36,9 @@ struct node {
 struct model;
 
 /* For the model's own files. */
-struct node *node_get(struct model *m, uint32_t number); /* makes it; NULL without memory, or past NODES_MAX */
-int node_apply(struct model *m, const struct event *e);  /* NODE */
-int node_heard(struct model *m, const struct event *e);  /* NODE_HEARD */
+struct node *node_get(struct model *m, uint32_t number);  /* makes it; NULL without memory, or past NODES_MAX */
+int node_apply(struct model *m, const struct event *e);   /* NODE */
+int node_heard(struct model *m, const struct event *e);   /* NODE_HEARD */
+int node_partial(struct model *m, const struct event *e); /* PARTIAL */
 
 #endif

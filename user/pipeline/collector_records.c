@@ -172,6 +172,8 @@ const struct record_kind source_records_collector[] = {
 	{ "node", COLLECTOR(RECORD_NODE), .size = sizeof(struct record_node), .decode = decode_node },
 	{ "node_heard", COLLECTOR(RECORD_NODE_HEARD), .size = sizeof(struct record_node_heard),
 	  .decode = decode_heard },
+	{ "partial", COLLECTOR(RECORD_PARTIAL), .size = sizeof(struct record_partial), .in_autopsy = true,
+	  .event = EV_PARTIAL },
 	{ "tick", COLLECTOR(RECORD_TICK), .size = sizeof(struct record_tick), .in_autopsy = true, .event = EV_TICK },
 	{ "stop", COLLECTOR(RECORD_STOP), .size = sizeof(struct record_stop), .in_autopsy = true, .event = EV_STOP },
 	{ "clock", COLLECTOR(RECORD_CLOCK), .size = sizeof(struct record_clock), .decode = decode_clock },

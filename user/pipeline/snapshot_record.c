@@ -76,12 +76,20 @@ static int encode_snapshot(const struct event *e, struct record_snapshot *f)
 	return record_pad(&f->hdr);
 }
 
+static int encode_partial(struct wire_hdr *to)
+{
+	to->kind = RECORD_PARTIAL;
+	to->size = sizeof(struct record_partial);
+	return to->size;
+}
+
 int snapshot_encode(const struct event *e, struct wire_hdr *to)
 {
 	memset(to, 0, sizeof(struct record_proc));
 	*to = (struct wire_hdr){ .tracer = WIRE_COLLECTOR, .tid = e->tid, .tgid = e->tgid, .ts_ns = e->ts_ns };
 	switch (e->kind) {
 	case EV_START: return encode_start(e, (struct record_start *)to);
+	case EV_PARTIAL: return encode_partial(to);
 	case EV_PROC: return encode_proc(e, (struct record_proc *)to);
 	case EV_THREAD: return encode_thread(e, (struct record_thread *)to);
 	case EV_STACK: return encode_stack(e, (struct record_stack *)to);

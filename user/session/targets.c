@@ -145,6 +145,32 @@ static bool is_wanted(const struct session_targets *t, const struct target_proc 
 	return !cfg->job || target_proc_of_job(p, cfg->job);
 }
 
+/* A rank of a job that is traced, and of that job's user: another's claim costs the job nothing. */
+static bool is_left_out(const struct session_targets *t, const struct target_proc *p)
+{
+	if (p->status == TARGET_GONE || p->is_child || p->rank < 0 || is_wanted(t, p))
+		return false;
+	for (const struct traced *one = t->traced; one; one = one->hh.next) {
+		const struct target_proc *known = one->known ? target_set_find(t->set, one->tgid) : NULL;
+
+		if (known && known->uid == p->uid && !strcmp(known->place->job, p->place->job))
+			return true;
+	}
+	return false;
+}
+
+/* With --pid: says once that it leaves ranks of its jobs out: nothing else distinguishes these from ranks that died. */
+static int partial_emit(struct session_targets *t, const struct target_proc *const *list, size_t n, uint64_t now_ns)
+{
+	const struct record_partial partial = {
+		.hdr = { .size = sizeof(partial), .tracer = WIRE_COLLECTOR, .kind = RECORD_PARTIAL, .ts_ns = now_ns }
+	};
+
+	for (size_t i = 0; !t->partial && i < n; i++)
+		t->partial = is_left_out(t, list[i]);
+	return t->partial ? t->emit(t->to, &partial.hdr) : 0;
+}
+
 static int threads_emit(struct session_targets *t, struct traced *p, uint64_t now_ns)
 {
 	if (p->threads_ns &&
@@ -282,7 +308,7 @@ static int listed_trace(struct session_targets *t, uint64_t now_ns)
 			err = proc_trace(t, p, now_ns);
 	}
 	t->turn++;
-	return err;
+	return err || t->partial || !t->cfg->n_pids ? err : partial_emit(t, list, n, now_ns);
 }
 
 int session_targets_scan(struct session_targets *t, uint64_t now_ns)

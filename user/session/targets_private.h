@@ -53,6 +53,7 @@ struct session_targets {
 	uint64_t start_boot_ns; /* of the session, on the clock of process start times */
 	uint64_t n_refused;
 	bool refused_said;
+	bool partial;         /* RECORD_PARTIAL was emitted */
 	uint32_t shed_shared; /* out of all processes, where the kernel cannot distinguish them */
 };
 

@@ -286,6 +286,20 @@ static void what_is_not_listed_for_a_while_is_not_dead(void **state)
 	assert_non_null(proc_of(3)->members);
 }
 
+/* What an agent says of its own job is no more than that. */
+static void a_host_seen_in_part_is_known(void **state)
+{
+	(void)state;
+	seconds(3, RANKS);
+	assert_false(proc_of(0)->node->partial);
+	partial[0] = true;
+	seconds(3, RANKS);
+	partial[0] = false;
+	assert_true(proc_of(0)->node->partial);
+	assert_false(proc_of(3)->node->partial);
+	assert_no_more(0);
+}
+
 static void a_hub_that_takes_over_goes_on_with_it(void **state)
 {
 	(void)state;
@@ -467,6 +481,7 @@ int main(void)
 		CASE(what_is_not_seen_any_more_is_closed),
 		CASE(a_process_that_is_listed_no_more_is_dead),
 		CASE(what_is_not_listed_for_a_while_is_not_dead),
+		CASE(a_host_seen_in_part_is_known),
 		CASE(a_hub_that_takes_over_goes_on_with_it),
 		CASE(what_opens_between_two_hubs_is_written),
 		CASE(a_hub_that_was_stopped_writes_no_more),

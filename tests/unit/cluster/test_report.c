@@ -82,10 +82,13 @@ static void what_is_known_comes_back(void **state)
 	assert_int_equal(p->threads[0]->state, TASK_SLEEP);
 	assert_string_equal(p->threads[0]->syscall, "read");
 	assert_false(p->threads[0]->frozen);
+	assert_false(back->partial);
 	report_free(back);
+	m->procs->node->partial = true;
 	m->procs->tasks->frozen = true;
 	round_trip();
 	assert_int_equal(process(m->procs->rank)->threads[0]->frozen, true);
+	assert_true(back->partial);
 	report_free(back);
 }
 

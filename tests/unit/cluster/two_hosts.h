@@ -36,6 +36,7 @@ static uint64_t now;            /* since the beginning */
 static uint64_t entered[RANKS]; /* collectives, and since when so many */
 static uint64_t since[RANKS];
 static bool reports[HOSTS];          /* its agent lives */
+static bool partial[HOSTS];          /* and leaves out ranks */
 static bool is_there[RANKS];         /* its process does */
 static uint32_t thread_state[RANKS]; /* of its thread, as in cluster.proto */
 static bool thread_frozen[RANKS];
@@ -135,6 +136,7 @@ static size_t report_write(int host, void *to)
 
 	r.has_version = r.has_agent = r.has_sequence = r.has_now_ns = 1;
 	r.version = REPORT_VERSION;
+	r.has_partial = r.partial = partial[host];
 	r.host = (char *)(host ? "node-b" : "node-a");
 	r.boot_id = (char *)"boot";
 	r.agent = 1;

@@ -219,6 +219,22 @@ static void how_sure_it_is(void **state)
 	assert_null(absent());
 }
 
+/* --pid left it out, alive or not. */
+static void one_that_was_not_asked_for(void **state)
+{
+	(void)state;
+	goes(ODD);
+	node.partial = true;
+	assert_null(absent());
+	procs[3].local_rank = 0; /* nor as the only one that is missing */
+	assert_null(absent());
+	m.merged = true;
+	assert_string_equal(finding_text_of(absent()),
+			    "hang unknown no_host_told 0.4 #0 in 12 since 14 w 0 c 0 by 0 ranks 2\n"
+			    "comm_size 4\nn_missing 1\nn_waiting 3\nwaiting_ranks 0,1,3\nknown_from counters");
+	node.partial = false;
+}
+
 static void when_nobody_is_absent(void **state)
 {
 	(void)state;
@@ -319,6 +335,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(when_it_is_not_named, NULL, done),
 		cmocka_unit_test_setup_teardown(what_explains_it, fresh, done),
 		cmocka_unit_test_setup_teardown(one_that_is_not_there, fresh, done),
+		cmocka_unit_test_setup_teardown(one_that_was_not_asked_for, fresh, done),
 		cmocka_unit_test_setup_teardown(how_sure_it_is, fresh, done),
 		cmocka_unit_test_setup_teardown(when_nobody_is_absent, NULL, done),
 		cmocka_unit_test_setup_teardown(one_that_no_host_told_of, fresh, done),

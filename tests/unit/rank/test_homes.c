@@ -91,6 +91,19 @@ static void dealt_in_turn(void **state)
 	assert_null(home(0));
 }
 
+/* Its host has ranks that were not asked for: it may be one of them. The other hosts' ranks stay theirs. */
+static void a_host_seen_in_part(void **state)
+{
+	(void)state;
+	deal(4, false);
+	nodes[1].partial = true;
+	for (int r = 0; r < RANKS; r++) {
+		procs[r].is_child = true;
+		assert_ptr_equal(home(r), r / 4 == 1 ? NULL : &nodes[r / 4]);
+		procs[r].is_child = false;
+	}
+}
+
 /* Of a session on one host one neighbour is enough. */
 static void one_host(void **state)
 {
@@ -126,7 +139,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(between_two_of_a_host),  cmocka_unit_test(a_host_of_its_own),
 		cmocka_unit_test(dealt_in_turn),          cmocka_unit_test(one_host),
-		cmocka_unit_test(a_claim_that_cannot_be),
+		cmocka_unit_test(a_claim_that_cannot_be), cmocka_unit_test(a_host_seen_in_part),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

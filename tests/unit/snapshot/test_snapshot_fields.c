@@ -482,6 +482,21 @@ static int flags_see(void *arg, const struct event *e)
 	return 0;
 }
 
+static void a_host_seen_in_part(void **state)
+{
+	struct model *m = model_new();
+
+	(void)state;
+	model_copy(from, &to);
+	assert_false(model_node(to.m, 0)->partial);
+	done(NULL);
+	from = busy_model_new();
+	assert_int_equal(model_apply(m, &(struct event){ .kind = EV_PARTIAL, .ts_ns = JOB_T0 }), 0);
+	model_copy(m, &to);
+	assert_true(model_node(to.m, 0)->partial);
+	model_free(m);
+}
+
 /* Both called the first of each kind, one of them the second: the copy does not count the first ones again. */
 static void what_all_entered(void **state)
 {
@@ -555,6 +570,7 @@ int main(void)
 		TEST(names_stacks_and_waits),
 		TEST(which_job_it_is),
 		TEST(what_all_entered),
+		TEST(a_host_seen_in_part),
 		TEST(a_stream_that_is_there),
 	};
 

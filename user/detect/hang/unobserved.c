@@ -230,6 +230,11 @@ static uint64_t last_still_ns(const struct comm *c)
 	return since;
 }
 
+static bool all_others_seen(const struct absent *a)
+{
+	return a->n == 1 && a->comm->n_seen == a->comm->nranks - 1 && !a->comm->members->proc->node->partial;
+}
+
 /* 0 or -ENOMEM; free a->is_missing either way. */
 static int missing_find(const struct model *m, const struct comm *c, struct absent *a)
 {
@@ -254,7 +259,7 @@ static int missing_find(const struct model *m, const struct comm *c, struct abse
 	free(homes);
 	if (4 * a->n > c->nranks) /* that many do not die unseen */
 		enclosed = false;
-	a->confidence = enclosed ? ENCLOSED : a->n == 1 && c->n_seen == c->nranks - 1 ? ALL_OTHERS : 0;
+	a->confidence = enclosed ? ENCLOSED : all_others_seen(a) ? ALL_OTHERS : 0;
 	return 0;
 }
 

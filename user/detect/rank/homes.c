@@ -48,8 +48,8 @@ static bool has_sibling(const struct place *at, int rank)
 static void last_ones_mark(const struct place *at, int nranks, int most, struct home *homes)
 {
 	for (int r = 1; r < nranks; r++)
-		if (!at[r].node && at[r - 1].node && at[r - 1].local == most - 1 && has_sibling(at, r - 1) &&
-		    (r + 1 == nranks || (at[r + 1].node && !at[r + 1].local)))
+		if (!at[r].node && at[r - 1].node && !at[r - 1].node->partial && at[r - 1].local == most - 1 &&
+		    has_sibling(at, r - 1) && (r + 1 == nranks || (at[r + 1].node && !at[r + 1].local)))
 			homes[r].host = at[r - 1].node;
 }
 
@@ -59,7 +59,7 @@ static void hosts_mark(const struct model *m, const struct place *at, int nranks
 
 	for (int r = 0; r < nranks; r++) {
 		most = at[r].local > most ? at[r].local : most;
-		if (!at[r].node || !at[r].local || (m->merged && !has_sibling(at, r)))
+		if (!at[r].node || !at[r].local || at[r].node->partial || (m->merged && !has_sibling(at, r)))
 			continue;
 		for (int before = host_begin(at, r); before < r; before++)
 			homes[before].host = at[r].node;

@@ -10,7 +10,8 @@
 
 struct home {
 	bool has_process;        /* on a host that is heard */
-	const struct node *host; /* without one: where its neighbours' local ranks leave room for it; NULL: not known */
+	const struct node *host; /* without one: where its neighbours' local ranks leave room for it, and all ranks are
+				  * asked for; NULL: not known */
 };
 
 /* By rank, 0 to nranks - 1; free() it. NULL: no memory. */

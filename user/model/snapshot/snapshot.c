@@ -52,6 +52,8 @@ static void session_emit(struct snapshot_writer *r)
 	e.start.busy_limit_ns = m->busy_limit_ns;
 	e.start.host = m->host;
 	emit_event(r, &e);
+	if (m->n_nodes && m->nodes[0] && m->nodes[0]->partial)
+		emit_event(r, &(struct event){ .kind = EV_PARTIAL, .ts_ns = m->now_ns });
 	emit_body(r, NULL, 0, SNAPSHOT_SESSION, &s, sizeof(s), NULL, 0);
 }
 
