@@ -3,11 +3,11 @@
 the middle of a job, as long as the job's own stamps say (phasejob.py)? Arguments: ddp, compile, fsdp2 (default: all;
 each takes SECONDS (40) and its start), again-fsdp2 and so on (what lies in OUT_DIR is judged again). Steps whose ranges
 of PyTorch the budget took are known by operators (decision 1010), have borders of their own, and are lines of their own
-here. Prints one JSON line a mode and phase: how many values, how many within 1 ms + 1
-%, how many of the others lost their CPU between stamp and mark, and the errors, in ms; then the steps that are missing
-and the hits a step and rank. `checkpoint` is what is in no phase of a step with a checkpoint in it, `other` of the
-rest. Recordings and the jobs' logs stay in OUT_DIR. Exit status: 1 where more than EXCEPTIONS_MOST of a phase
-differ."""
+here. Prints one JSON line a mode and phase: how many values, how many within 1 ms + 1 %, how many of the others lost
+their CPU between stamp and mark, and the errors, in ms; then the steps that are missing (apart: where PyTorch's ranges
+came or went) and the hits a step and rank. `checkpoint` is what is in no phase of a step with a checkpoint in it,
+`other` of the rest. Recordings and the jobs' logs stay in OUT_DIR. Exit status: 1 where more than EXCEPTIONS_MOST of a
+phase differ, or a step is missing."""
 import collections
 import json
 import os
@@ -131,6 +131,7 @@ def rank_compared(truth, seen):
     first = min((i for i, t in enumerate(truth) if id(t) in paired), default=0)
     missing = [i for i in range(first, len(truth) - 1) if id(truth[i]) not in paired and
                (truth[i]["kind"] == "training" or not others)]
+    changed = at_change(truth, missing, {id(t) for t, _ in pairs}, {id(t) for t, _ in others})
     values = list(values_of(held_against.collections_within(pairs, truth), ""))
     values += values_of(held_against.collections_within(others, truth), " by operators")
     for t, s in pairs:
@@ -139,7 +140,18 @@ def rank_compared(truth, seen):
         if s["other_ns"] is not None:
             values.append(("checkpoint" if "checkpoint" in t["phases"] else "other", s["other_ns"], rest_ns(t), lost, s,
                            t))
-    return values, missing
+    return values, [i for i in missing if i not in changed], changed
+
+
+def at_change(truth, missing, by_ranges, by_operators):
+    """Of the missing those where the budget took PyTorch's ranges, or gave them back: one or two steps of which some
+    marks came and some did not."""
+    def nearest(i, by):
+        return next((id(truth[n]) for n in range(i, -1 if by < 0 else len(truth), by)
+                     if id(truth[n]) in by_ranges | by_operators), None)
+
+    sides = [(i, {nearest(i, -1), nearest(i, 1)}) for i in missing]
+    return [i for i, side in sides if side & by_ranges and side & by_operators]
 
 
 def percentile(values, p):
@@ -184,16 +196,18 @@ def hits_a_step(mode, err, path, seen):
 def judge(mode):
     prefix = f"{OUT}/phases-{mode}"
     err = open(f"{prefix}.err").read()
-    path, by_phase, missing = f"{prefix}.rtr", collections.defaultdict(list), []
+    path, by_phase, missing, changed = f"{prefix}.rtr", collections.defaultdict(list), [], []
     seen = replayed(path)
     for rank in range(RANKS):
-        values, not_seen = rank_compared(own_steps(prefix, rank), [s for s in seen if s["rank"] == rank])
+        values, not_seen, between = rank_compared(own_steps(prefix, rank), [s for s in seen if s["rank"] == rank])
         missing += not_seen
+        changed += between
         for v in values:
             by_phase[v[0]].append(v)
     good = [phase_say(mode, phase, values) for phase, values in by_phase.items()]
     said = [line for line in err.splitlines() if re.search(r"not visible|no longer probed|records \(.*lost", line)]
     gpujob.say(f"phases-{mode}", ranks=RANKS, steps_seen=len(seen), missing=len(missing),
+               missing_at_change=len(changed),
                evaluations=sum(not s["backwards"] for s in seen),
                phases_by=collections.Counter(s["phases_by"] for s in seen),
                forward_by=collections.Counter(s["forward_by"] for s in seen),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ranktrace stress nccl --trace`: the tracer beside the test has every operation that the test issued, with its bytes,
 from the first on; and says so where a recording is not possible."""
+import json
 import os
 import subprocess
 import sys
@@ -42,6 +43,23 @@ def recorded(has_alltoall=True):
     job.check(not os.path.exists(f"{g.dir}/run.issued"), "a file was left")
 
 
+def ranks_without_environment():
+    """Its ranks have no RANK: operations and tracks have the number that NCCL gave them."""
+    g = Gpus(3)
+    path = f"{g.dir}/run.pftrace"
+    p = stress(g, "nccl", *CASES, "--collectives", "all_reduce", "--trace", path)
+    job.check(p.returncode == 0, f"exit {p.returncode}: {p.stderr}")
+    out = subprocess.run([job.RANKTRACE, "replay", "-q", "--ops", f"{g.dir}/run.rtr"], capture_output=True, text=True)
+    ops = [json.loads(line) for line in out.stdout.splitlines()]
+    job.check({o["rank"] for o in ops} == {0, 1, 2} and all(o["rank"] == o["comm_rank"] for o in ops),
+              f"{out.stderr} {ops[:3]}")
+    raw = f"{g.dir}/raw"
+    subprocess.run([sys.executable, f"{here}/../../tools/check_pftrace.py", "--inflate", raw, path], check=True)
+    with open(raw, "rb") as f:
+        names = f.read()
+    job.check(all(f"rank {r} · ".encode() in names for r in range(3)), "no track of a rank")
+
+
 def recorded_of_transfers():
     """A library without ncclAlltoAll: an alltoall is a Send and a Recv for each rank."""
     recorded(has_alltoall=False)
@@ -67,5 +85,5 @@ def not_possible():
 
 
 job.need_root()
-for case in (recorded, recorded_of_transfers, failed, not_possible):
+for case in (recorded, ranks_without_environment, recorded_of_transfers, failed, not_possible):
     case()

@@ -64,7 +64,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	uint64_t hash = mb->comm ? mb->comm->hash : 0;
 	const char *dtype = dtype_name(op->dtype), *use = mb->comm ? parallelism_name(mb->comm->parallelism) : NULL;
 	char gpu[24], comm_rank[24], comm[24], rank[24], peer[24], end[24], error[24], net[208], group[160], line[1040];
-	int n;
+	int n, global = member_rank(mb);
 
 	(void)m;
 	if (op->captured) /* runs in launches of its graph, which are reported one by one */
@@ -74,7 +74,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 		     "{\"rank\":%s,\"pid\":%u,\"gpu\":%s,\"comm_rank\":%s,\"comm\":%s,\"seq\":%" PRIu64
 		     ",\"op\":\"%s\",\"count\":%" PRIu64 ",\"dtype\":%s%s%s,\"peer\":%s,\"t_ns\":%" PRIu64
 		     ",\"end_ns\":%s,\"end_error_ns\":%s%s%s%s%s%s%s%s}\n",
-		     number_or_null(rank, p->rank >= 0, (uint64_t)p->rank), p->tgid,
+		     number_or_null(rank, global >= 0, (uint64_t)global), p->tgid,
 		     number_or_null(gpu, member_gpu(mb) >= 0, (uint64_t)member_gpu(mb)),
 		     number_or_null(comm_rank, mb->rank >= 0, (uint64_t)mb->rank), hash ? comm : "null", op->seq,
 		     op_kind_name(op->kind), op->count, dtype ? "\"" : "", dtype ? dtype : "null", dtype ? "\"" : "",

@@ -23,8 +23,8 @@ static void rank_name(char *to, size_t size, const struct model *m, uint64_t pro
 {
 	const struct proc *p = model_proc(m, proc);
 
-	if (p && p->rank >= 0)
-		snprintf(to, size, "rank %d", p->rank);
+	if (p && proc_rank(p) >= 0)
+		snprintf(to, size, "rank %d", proc_rank(p));
 	else
 		snprintf(to, size, "pid %u", (uint32_t)proc);
 }
