@@ -234,8 +234,13 @@ $(O)/dist/ranktrace: $(RELEASE_OBJ)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) -s -Wl,-rpath,'$$ORIGIN/../lib/ranktrace/libs' \
 		-Wl,--disable-new-dtags $^ $(call libraries,bpf deflate seccomp cap protobuf-c) -o $@
 
+$(O)/dist/simcluster: $(SIMCLUSTER_OBJ) $(O)/libranktrace.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) -s -Wl,-rpath,'$$ORIGIN/../libs' -Wl,--disable-new-dtags $^ \
+		$(call libraries,deflate seccomp cap protobuf-c) -o $@
+
 .PHONY: dist-of
-dist-of: simjob $(O)/dist/ranktrace
+dist-of: simjob $(O)/dist/ranktrace $(O)/dist/simcluster
 	$(Q)scripts/dist.sh $(O) $(MAN) $(O)/dist/$(DIST_NAME)
 
 dist: build man ## tarball for x86-64 hosts of any distribution with glibc 2.34: $(O)/dist
@@ -251,6 +256,8 @@ pack: build $(O)/release/ranktrace ## binary and its libraries in $(O)/gpu, for 
 	$(Q)$(CC) $(CFLAGS) -s -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(RELEASE_OBJ) $(LIBS) \
 		-o $(O)/gpu/ranktrace
 	$(Q)mkdir -p $(O)/gpu/lib/ranktrace && cp -r $(O)/lib/ranktrace/sim $(O)/gpu/lib/ranktrace/
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -s -Wl,-rpath,'$$ORIGIN/../../..' -Wl,--disable-new-dtags $(SIMCLUSTER_OBJ) \
+		$(O)/libranktrace.a $(LIBS) -o $(O)/gpu/lib/ranktrace/sim/simcluster
 	$(Q)ldd $(O)/ranktrace | awk '$$3 ~ /^\// { print $$3 }' | grep -vE '/(libc|libm|libpthread)\.so' | \
 		xargs -I{} cp -L {} $(O)/gpu/
 

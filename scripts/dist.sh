@@ -38,8 +38,10 @@ collect() { # file: what it needs, and what that needs
 }
 
 install -m755 "$build/dist/ranktrace" "$tree/bin/ranktrace"
-collect "$tree/bin/ranktrace"
 cp -r "$build/lib/ranktrace/sim" "$tree/lib/ranktrace/"
+install -m755 "$build/dist/simcluster" "$tree/lib/ranktrace/sim/simcluster"
+collect "$tree/bin/ranktrace"
+collect "$tree/lib/ranktrace/sim/simcluster"
 cp -r "$man/man1" "$tree/share/" && mkdir "$tree/share/man" && mv "$tree/share/man1" "$tree/share/man/"
 install -D -m644 "$man/bash/ranktrace" "$tree/share/bash-completion/completions/ranktrace"
 install -D -m644 "$man/zsh/_ranktrace" "$tree/share/zsh/site-functions/_ranktrace"

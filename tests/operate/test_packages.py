@@ -4,6 +4,7 @@
 that root boots in a guest with systemd, where the service finds a rank that hangs, reloads, upgrades, refuses a wrong
 configuration, is removed and purged; its processes have the capabilities of docs/security.md there. The tarball: from
 any folder, with its own libraries. PARTS='packages guest tarball' chooses."""
+import json
 import os
 import re
 import shutil
@@ -174,17 +175,22 @@ def tarball():
     where = folder("tarball")
     run("tar", "-C", where, "-xf", f"build/dist/{name}", "--strip-components=1")
     program = f"{where}/bin/ranktrace"
-    foreign = [line for line in run("ldd", program).splitlines() if "=> /" in line and f"{where}/" not in line
-               and not re.search(r"/(libc|libm)\.so\.6", line)]
-    job.check(not foreign, f"of this machine it takes {foreign}")
-    asked = set(re.findall(r"GLIBC_2\.(\d+)", run("objdump", "-T", program)))
-    for so in os.listdir(f"{where}/lib/ranktrace/libs"):
-        asked |= set(re.findall(r"GLIBC_2\.(\d+)", run("objdump", "-T", f"{where}/lib/ranktrace/libs/{so}")))
+    programs = [program, f"{where}/lib/ranktrace/sim/simcluster"]
+    foreign = [line for path in programs for line in run("ldd", path).splitlines() if "=> /" in line
+               and f"{where}/" not in line and not re.search(r"/(libc|libm)\.so\.6", line)]
+    job.check(not foreign, f"of this machine they take {foreign}")
+    asked = set()
+    for path in programs + [f"{where}/lib/ranktrace/libs/{so}" for so in os.listdir(f"{where}/lib/ranktrace/libs")]:
+        asked |= set(re.findall(r"GLIBC_2\.(\d+)", run("objdump", "-T", path)))
     job.check(max(map(int, asked)) <= 34, f"it takes glibc 2.{max(map(int, asked))}")
     out = subprocess.run([program, "replay", "-q", "tests/replay/f01_stop.rtr"], capture_output=True, text=True)
     job.check(out.returncode == 1 and "rank 2 is stopped" in out.stdout, f"replay: {out}")
     sim = subprocess.run([program, "sim", "job", "--ranks", "2", "--steps", "2", "-q"], capture_output=True, text=True)
     job.check(sim.returncode == 0, f"its simulated job: {sim}")
+    sim = subprocess.run([program, "sim", "cluster", "-n", "64", "--tp", "1", "--pp", "1", "-f", "stop", "-t", "1"],
+                         capture_output=True, text=True)
+    job.check(sim.returncode == 0 and json.loads(sim.stdout.splitlines()[0])["fault"] == "stop",
+              f"its simulated cluster: {sim}")
     print(f"  {name}: {len(first) >> 20} MiB, the same bytes twice, its own libraries, glibc 2.{max(map(int, asked))}")
 
 

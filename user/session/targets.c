@@ -145,7 +145,7 @@ static bool is_wanted(const struct session_targets *t, const struct target_proc 
 	return !cfg->job || target_proc_of_job(p, cfg->job);
 }
 
-/* A rank of a job that is traced, and of that job's user: another's claim costs the job nothing. */
+/* A rank of a job that is traced, by its launcher's name, and of that job's user: another's claim costs it nothing. */
 static bool is_left_out(const struct session_targets *t, const struct target_proc *p)
 {
 	if (p->status == TARGET_GONE || p->is_child || p->rank < 0 || is_wanted(t, p))
@@ -153,7 +153,7 @@ static bool is_left_out(const struct session_targets *t, const struct target_pro
 	for (const struct traced *one = t->traced; one; one = one->hh.next) {
 		const struct target_proc *known = one->known ? target_set_find(t->set, one->tgid) : NULL;
 
-		if (known && known->uid == p->uid && !strcmp(known->place->job, p->place->job))
+		if (known && known->uid == p->uid && !strcmp(known->job, p->job))
 			return true;
 	}
 	return false;

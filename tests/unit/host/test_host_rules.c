@@ -390,6 +390,7 @@ static void stop(int r, uint64_t since_ns)
 {
 	mains[r].state = proxies[r].state = TASK_STOPPED;
 	mains[r].since_ns = proxies[r].since_ns = since_ns;
+	mains[r].seen_ns = m.now_ns;
 }
 
 /* With nobody waiting, after three seconds. */
@@ -436,6 +437,22 @@ static void one_that_is_stopped(void **state)
 	proxies[0].state = TASK_STOPPED;
 	tick();
 	assert_null(only());
+}
+
+/* Its host's report is late: it may go on since. */
+static void a_stop_of_long_ago(void **state)
+{
+	(void)state;
+	again(state, &detector_stopped);
+	m.comms = NULL;
+	known[0]->members = NULL;
+	stop(0, NOW - 10 * SEC);
+	mains[0].seen_ns = NOW - 8 * SEC - 1;
+	tick();
+	assert_null(only());
+	mains[0].seen_ns++;
+	tick();
+	assert_int_equal(only()->since_ns, NOW - 10 * SEC);
 }
 
 static void many_that_are_stopped(void **state)
@@ -522,6 +539,7 @@ static void a_stop_that_a_hang_says(void **state)
 		assert_int_equal(list.n, 1);
 		assert_int_equal(list.items[0].caused_by_key, 0);
 	}
+	mains[0].seen_ns = m.now_ns + 2 * SEC;
 	m.now_ns += 2 * SEC - 1; /* its peers gave up, or it goes on and that is not seen yet */
 	tick();
 	assert_null(only());
@@ -559,6 +577,7 @@ int main(void)
 		TEST(which_is_the_cause),
 		TEST(the_first_of_three),
 		TEST(one_that_is_stopped),
+		TEST(a_stop_of_long_ago),
 		TEST(many_that_are_stopped),
 		TEST(a_stop_read_twice),
 		TEST(a_stop_that_a_hang_says),

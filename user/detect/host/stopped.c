@@ -17,6 +17,7 @@
 
 #define SETTLED_NS 100000000ull /* for all threads to stop */
 #define GRACE_NS 3000000000ull  /* time for a peer to come and wait; and to give up, or to be seen to go on */
+#define SEEN_NS 2000000000ull   /* of that it was seen stopped: what a late report says may be over */
 
 struct stop { /* of one process, since it was stopped */
 	uint64_t proc, since_ns;
@@ -137,7 +138,7 @@ static bool is_due(const struct stop *o, const struct model *m, const struct pro
 	struct pending pending;
 	uint64_t from = o->hang_ns > o->since_ns ? o->hang_ns : o->since_ns;
 
-	return m->now_ns >= from + GRACE_NS && !rank_pending(m, p, &pending);
+	return m->now_ns >= from + GRACE_NS && o->seen_ns >= from + SEEN_NS && !rank_pending(m, p, &pending);
 }
 
 static int proc_tick(struct stopped *s, const struct model *m, const struct proc *p, const struct task *main_task,
