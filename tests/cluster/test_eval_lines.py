@@ -3,7 +3,8 @@
 """What the evaluation makes of lines of the simulator (tools/simcluster/eval.py), on lines made here: hours are cut
 into slices of one length with seeds of their own; of a verdict and of the sums the last line counts, and a slice that
 was ended early as far as it went; a bar of life is not judged before its hours are there, and lost by one critical
-verdict at any time; a straggler counts that is named, alone, within five iterations, at 1,024 and at 10,240 ranks."""
+verdict at any time; a straggler counts that is named, alone, within five iterations, at 1,024 and at 10,240 ranks; a rank that stalls in ordinary life is not
+named wrongly."""
 import json
 import os
 import sys
@@ -61,7 +62,7 @@ def trial(fault, named, after_s):
     """Of rank 5, in steps of 2 s: five of its iterations are 11 s."""
     found = [{"kind": "straggler", "class": "", "severity": "warning", "ranks": named, "n_ranks": len(named),
               "confidence": 0.9, "warned_s": after_s}] if named else []
-    return {"fault": fault, "rank": 5, "rank2": -1, "step_s": 2, "verdicts": found, "baselines": {}}
+    return {"fault": fault, "rank": 5, "rank2": -1, "step_s": 2, "verdicts": found, "baselines": {}, "stalls": []}
 
 
 def stragglers(where):
@@ -87,8 +88,24 @@ def judged_stragglers(where):
                                  "stragglers: never a wrong rank": (False, "2 pages")}, stragglers(where)
 
 
+def stalled():
+    """Who names a rank whose input ran dry is right while it lasts; not another rank, not later, nor for long after."""
+    page = {"kind": "hang", "class": "missing_enter", "severity": "warning", "ranks": [7], "n_ranks": 1,
+            "confidence": 0.9, "warned_s": 5}
+
+    def wrong(stall, **verdict):
+        one = dict(trial("none", [], 0), verdicts=[dict(page, **verdict)], stalls=stall)
+        return evaluation.score.wrong(one)[0]
+
+    stall = [{"rank": 7, "begin_s": 2.5, "s": 4}]
+    assert wrong([]) == 1 and wrong(stall) == 0 and wrong(stall, closed_s=14) == 0
+    assert wrong(stall, closed_s=15) == wrong(stall, warned_s=2) == wrong(stall, warned_s=9) == 1
+    assert wrong(stall, ranks=[8]) == wrong(stall, kind="straggler") == wrong(stall, **{"class": "stopped"}) == 1
+
+
 def main():
     sliced()
+    stalled()
     with tempfile.TemporaryDirectory() as where:
         judged(where)
         judged_stragglers(where)

@@ -57,6 +57,8 @@ void fault_after(struct fault *f, const struct cluster *c);
 /* While a step never ends: what follows by the clock. */
 void fault_turn(struct fault *f, struct cluster *c, double now_s);
 
+#define STALLS_KEPT 16
+
 struct life {        /* each 0: never. In steps, at the mean */
 	double rate; /* times as often as a real job has it */
 	struct draw draw;
@@ -64,6 +66,10 @@ struct life {        /* each 0: never. In steps, at the mean */
 	unsigned long checkpoints, evaluations, stalls, restarts, garbage, compiles, logs, traffic, sequences;
 	int evaluating, busy_link, uneven; /* steps that are left */
 	double variation;                  /* of the job, where its sequences are even; 0 not known yet */
+	struct life_stall {                /* its input ran dry for so long */
+		int rank;
+		double begin_s, s;
+	} stalled[STALLS_KEPT]; /* the newest ones, each at its number of them */
 };
 
 /* Another host every step: its operations across hosts take three times as long. */
@@ -71,6 +77,8 @@ void link_slow_somewhere(struct cluster *c, struct draw *d);
 #define UNEVEN_VARIATION 0.1 /* of steps whose sequences differ in length */
 #define HEAVY_STAGE 1.2      /* of the last stage, where it has more to do than the others */
 
+/* Before a step, and after it. */
 void life_before(struct life *l, struct cluster *c);
+void life_after(struct life *l, const struct cluster *c);
 
 #endif

@@ -43,8 +43,11 @@ static void checkpoint(struct life *l, struct cluster *c)
 /* The queue of input runs dry on one rank. */
 static void stall(struct life *l, struct cluster *c)
 {
-	l->stalls++;
-	pause_set(c, draw_below(&l->draw, c->n_ranks), PAUSE_SLEEP, fmin(0.5 + draw_exponential(&l->draw, 3), 25));
+	int rank = draw_below(&l->draw, c->n_ranks);
+	double s = fmin(0.5 + draw_exponential(&l->draw, 3), 25);
+
+	l->stalled[l->stalls++ % STALLS_KEPT] = (struct life_stall){ rank, INFINITY, s };
+	pause_set(c, rank, PAUSE_SLEEP, s);
 }
 
 static void garbage(struct life *l, struct cluster *c)
@@ -133,4 +136,12 @@ void life_before(struct life *l, struct cluster *c)
 		checkpoint(l, c);
 	if (c->generation && !c->step)
 		first_step(l, c);
+}
+
+void life_after(struct life *l, const struct cluster *c)
+{
+	struct life_stall *newest = &l->stalled[(l->stalls + STALLS_KEPT - 1) % STALLS_KEPT];
+
+	if (l->stalls && isinf(newest->begin_s))
+		newest->begin_s = c->begin_s;
 }

@@ -44,6 +44,7 @@ static void step_next(struct run *r)
 	if (r->armed)
 		fault_before(&r->fault, c, &r->draw);
 	cluster_step(c);
+	life_after(&r->life, c);
 	if (r->armed)
 		fault_after(&r->fault, c);
 }

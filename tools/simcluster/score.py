@@ -4,6 +4,7 @@
 PAGES = ("warning", "critical")
 QUIET = ("none", "agent", "traffic", "imbalance", "suspend")  # no rank is to be named
 EVENTS = ("resume", "upgrade", "cut")                        # nor here, and they take a minute
+STALL_SEEN_S, STALL_OVER_S = 2, 8  # a report is late; peers wait for its rank's first operations after it, too
 NAMING = ("hang", "stopped", "d_state", "straggler", "mismatch", "cpu_starved", "io_stall")
 
 
@@ -28,10 +29,18 @@ def of_the_job(verdict):
     return verdict["kind"] == "stopped" and verdict["n_ranks"] > 1
 
 
+def of_a_stall(trial, verdict):
+    """It names a rank whose input ran dry, while that lasts: right, and not about the trial's fault."""
+    at = said_s(trial, verdict)
+    return (verdict["kind"], verdict["class"]) == ("hang", "missing_enter") and any(
+        verdict["ranks"] == [one["rank"]] and one["begin_s"] <= at <= one["begin_s"] + one["s"] + STALL_SEEN_S and
+        verdict.get("closed_s", at) <= one["begin_s"] + one["s"] + STALL_OVER_S for one in trial["stalls"])
+
+
 def pages(trial):
     """Verdicts that name ranks and wake somebody, the first one first, the surest of a moment first."""
-    found = [v for v in trial["verdicts"]
-             if v["n_ranks"] > 0 and not of_the_job(v) and said_s(trial, v) is not None]
+    found = [v for v in trial["verdicts"] if v["n_ranks"] > 0 and not of_the_job(v)
+             and said_s(trial, v) is not None and not of_a_stall(trial, v)]
     return sorted(found, key=lambda v: (said_s(trial, v), -v["confidence"]))
 
 

@@ -55,6 +55,21 @@ static void words_print(FILE *to, const struct baseline_word *words)
 	fputc('}', to);
 }
 
+/* What ordinary life has beside the fault: who names such a rank is right. */
+static void stalls_print(FILE *to, const struct life *l, double from_s)
+{
+	unsigned long first = l->stalls > STALLS_KEPT ? l->stalls - STALLS_KEPT : 0;
+
+	fputs(",\"stalls\":[", to);
+	for (unsigned long i = first; i < l->stalls; i++) {
+		const struct life_stall *one = &l->stalled[i % STALLS_KEPT];
+
+		fprintf(to, "%s{\"rank\":%d,\"begin_s\":%.3f,\"s\":%.3f}", i > first ? "," : "", one->rank,
+			one->begin_s - from_s, one->s);
+	}
+	fputc(']', to);
+}
+
 static void trial_print(FILE *to, const struct run *r, const struct trials *t, int nth, size_t before,
 			const struct baseline_word *words)
 {
@@ -72,6 +87,7 @@ static void trial_print(FILE *to, const struct run *r, const struct trials *t, i
 		verdict_print(to, &v[i], from_s);
 	}
 	fputc(']', to);
+	stalls_print(to, &r->life, from_s);
 	words_print(to, words);
 	fputs("}\n", to);
 }
