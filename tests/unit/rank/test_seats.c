@@ -307,7 +307,11 @@ static void what_its_process_does(void **state)
 		assert_int_equal(does(99, whole).what, ACTIVITY_STOPPED);
 		assert_int_equal(does(0, whole).what, ACTIVITY_STOPPED);
 		assert_ptr_equal(does(99, whole).task, &mains[0]);
+		assert_ptr_equal(does(0, whole).task, &mains[0]); /* it alone is stopped, by a debugger */
+		thread.state = TASK_STOPPED;
+		assert_int_equal(does(0, whole).what, ACTIVITY_STOPPED);
 		assert_null(does(0, whole).task); /* which of its threads says nothing */
+		thread.state = TASK_ON_CPU;
 	}
 	assert_int_equal(does(12, true).what, ACTIVITY_STOPPED);
 	assert_int_equal(does(12, false).what, ACTIVITY_BUSY);

@@ -28,6 +28,16 @@ static enum activity task_activity(const struct model *m, const struct task *t, 
 	}
 }
 
+/* A debugger holds one thread, a signal all of them. */
+static bool is_the_only_stopped(const struct proc *p)
+{
+	int n = 0;
+
+	for (const struct task *t = p->tasks; t; t = t->next)
+		n += t->state == TASK_STOPPED;
+	return n == 1;
+}
+
 /* Of its thread where that is known, and others wait in theirs; else nothing distinguishes the threads of the
  * process. */
 struct rank_activity seats_activity(const struct model *m, const struct proc *p, uint32_t tid, bool whole,
@@ -38,8 +48,8 @@ struct rank_activity seats_activity(const struct model *m, const struct proc *p,
 
 	if (!t || p->dead) {
 		a = rank_activity(m, p, since_ns);
-		if (!tid && a.what != ACTIVITY_BLOCKED) /* which of its threads says nothing */
-			a.task = NULL;
+		if (!tid && a.what != ACTIVITY_BLOCKED && !(a.what == ACTIVITY_STOPPED && is_the_only_stopped(p)))
+			a.task = NULL; /* which of its threads says nothing */
 		return a;
 	}
 	a = (struct rank_activity){ .what = task_activity(m, t, since_ns), .cpu_share = task_cpu_share(t), .task = t };
