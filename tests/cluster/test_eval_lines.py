@@ -3,8 +3,8 @@
 """What the evaluation makes of lines of the simulator (tools/simcluster/eval.py), on lines made here: hours are cut
 into slices of one length with seeds of their own; of a verdict and of the sums the last line counts, and a slice that
 was ended early as far as it went; a bar of life is not judged before its hours are there, and lost by one critical
-verdict at any time; a straggler counts that is named, alone, within five iterations, at 1,024 and at 10,240 ranks; a rank that stalls in ordinary life is not
-named wrongly."""
+verdict at any time; a straggler counts that is named, alone, within five iterations, at 1,024 and at 10,240
+ranks; a rank that stalls in ordinary life is not named wrongly."""
 import json
 import os
 import sys

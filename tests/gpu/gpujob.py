@@ -50,6 +50,18 @@ def start(tag, *args, env=None):
     raise SystemExit(f"{tag}: the job made no steps:\n" + open(f"{OUT}/{tag}.job").read()[-3000:])
 
 
+def mpi_run(argv, n, **kwargs):
+    """A process for each GPU, as mpirun starts them, of a program that was built with mpi/mpi.h. Returns rank 0's, with
+    the worst exit status."""
+    shared = f"/dev/shm/ranktrace-mpi-{os.getpid()}"
+    env = {**kwargs.pop("env", os.environ), "WORLD_SIZE": str(n), "MPI_SHARED": shared}
+    others = [subprocess.Popen(argv, env={**env, "RANK": str(r)}, stdout=subprocess.DEVNULL) for r in range(1, n)]
+    first = subprocess.run(argv, env={**env, "RANK": "0"}, **kwargs)
+    first.returncode = max(map(abs, [first.returncode, *(p.wait() for p in others)]))
+    os.unlink(shared)
+    return first
+
+
 def end(job):
     """Stopped ranks go on first: torchrun asks them to leave."""
     subprocess.run(["pkill", "-CONT", "-f", f"{TRAIN} --prefix={OUT}/"])

@@ -3,13 +3,14 @@
 # What is still to be seen on a machine with GPUs, a part an argument, one after the other; results in OUT (8 files at
 # most, each below 16 MiB). From the root of the tree, after `make pack`, as root:
 #
-#     OUT=folder tests/gpu/lent.sh endless phases bound jax alltoall week
+#     OUT=folder tests/gpu/lent.sh endless phases bound jax nccltests alltoall week
 #
 # endless: kernels without end in an ordinary life, SEED (79), two lanes on four GPUs. phases: FSDP2's. bound, jax: what
-# the trace tier costs jobs that are bound by their GPUs, alone on the machine. alltoall: beside nccl-tests (NCCL_TESTS,
-# built elsewhere), with more and more operations before those that are timed. week: slices of a quarter of an hour of
-# ordinary life at 10,240 ranks, LANES (half of the processors) at once from seed FIRST on, for WEEK_S; ends at once in
-# lanes that do not begin.
+# the trace tier costs jobs that are bound by their GPUs, alone on the machine. nccltests: as a process for each GPU,
+# and with one thread stopped (NCCL_SOURCE: its source). alltoall: beside nccl-tests (NCCL_TESTS: a folder with
+# alltoall_perf, built with the MPI of tests/gpu/mpi), with more and more operations before those that are timed. week:
+# slices of a quarter of an hour of ordinary life at 10,240 ranks, LANES (half of the processors) at once from seed
+# FIRST on, for WEEK_S; a lane whose program does not run ends.
 set -u
 export PYTHONUNBUFFERED=1 RANKTRACE=$PWD/build/gpu/ranktrace
 : "${OUT:?a folder for the results}"
@@ -19,7 +20,8 @@ mount -t tracefs t /sys/kernel/tracing 2> /dev/null
 work=$(mktemp -d)
 
 keep() { # name, files of $work: together, if that is not too large
-	tar czf "$OUT/$1.tgz" -C "$work" "${@:2}" && [[ $(stat -c %s "$OUT/$1.tgz") -lt 16000000 ]] || rm -f "$OUT/$1.tgz"
+	tar czf "$OUT/$1.tgz" -C "$work" "${@:2}"
+	[[ $(stat -c %s "$OUT/$1.tgz") -lt 16000000 ]] || rm -f "$OUT/$1.tgz"
 }
 
 endless() {
@@ -37,13 +39,14 @@ endless() {
 }
 
 phases() {
-	OUT_DIR=$work/phases RANKS=2 SECONDS=${PHASES_S:-30} python3 -B tests/gpu/phases.py fsdp2 | tee "$OUT/phases.txt"
+	OUT_DIR=$work/phases RANKS=2 SECONDS=${PHASES_S:-30} python3 -B tests/gpu/phases.py fsdp2 |
+		tee "$OUT/phases.txt"
 	keep phases phases
 }
 
 bound() {
-	OUT_DIR=$work/bound CUDA_VISIBLE_DEVICES=0,1 TIERS=${TIERS:-watch,trace} SETTLE_S=4 STEPS=200 PAIRS=${PAIRS:-20} \
-		python3 -B tests/gpu/overhead.py gpu-bound | tee "$OUT/bound.txt"
+	OUT_DIR=$work/bound CUDA_VISIBLE_DEVICES=0,1 TIERS=${TIERS:-watch,trace} SETTLE_S=4 STEPS=200 \
+		PAIRS=${PAIRS:-20} python3 -B tests/gpu/overhead.py gpu-bound | tee "$OUT/bound.txt"
 	cp "$work/bound/overhead.json" "$OUT/bound.json"
 }
 
@@ -53,26 +56,31 @@ jax() {
 	cp "$work/jax/overhead.json" "$OUT/jax.json"
 }
 
+nccltests() {
+	cp -r "${NCCL_SOURCE:-.gpu/nccl-tests}" "$work/nccl-tests"
+	OUT_DIR=$work/nt NCCL_TESTS=$work/nccl-tests python3 -B tests/gpu/nccltests.py p stopped |
+		tee "$OUT/nccltests.txt"
+}
+
 alltoall() { # a cost of its begin, or of each operation?
-	local skip n
+	local skip n what="--force --types fp32 --bytes 1M --collectives alltoall,all_reduce --place out --json"
 	export LD_LIBRARY_PATH="$(dirname "$nccl"):/usr/local/cuda/lib64"
 	for skip in 5 50 400 2000; do
 		for n in 100 400 3000; do
-			echo "skip $skip, timed $n: $("$RANKTRACE" stress nccl --nccl "$nccl" --force --types fp32 --bytes 1M \
-				--collectives alltoall,all_reduce --place out --skip $skip --iterations $n --json 2> /dev/null |
-				grep -o '"us":[0-9.]*' | tr '\n' ' ')"
+			echo "skip $skip, timed $n: $("$RANKTRACE" stress nccl --nccl "$nccl" $what --skip $skip \
+				--iterations $n 2> /dev/null | grep -o '"us":[0-9.]*' | tr '\n' ' ')"
 		done
 	done | tee "$OUT/alltoall.txt"
-	OUT=$work NCCL_TESTS=${NCCL_TESTS:-.gpu} SMALL=1 ITERATIONS=3000 TURNS=3 COLLECTIVES=alltoall \
-		python3 -B tests/gpu/stress_nccl.py rates | tee -a "$OUT/alltoall.txt"
+	OUT=$work PROCESSES=1 NCCL_TESTS=${NCCL_TESTS:-.gpu} SMALL=1 ITERATIONS=3000 TURNS=3 \
+		COLLECTIVES=alltoall python3 -B tests/gpu/stress_nccl.py rates | tee -a "$OUT/alltoall.txt"
 	unset LD_LIBRARY_PATH
 }
 
 lane() { # first seed, step, end of the time
 	local seed=$1
 	while ((SECONDS < $3)); do
-		GLIBC_TUNABLES=glibc.malloc.hugetlb=1 nice -n 19 "$RANKTRACE" sim cluster -n 10240 -s "$seed" --life 0.25 \
-			> "$work/week/$seed.jsonl" 2> "$work/week/$seed.err" || return
+		GLIBC_TUNABLES=glibc.malloc.hugetlb=1 nice -n 19 "$RANKTRACE" sim cluster -n 10240 -s "$seed" \
+			--life 0.25 > "$work/week/$seed.jsonl" 2> "$work/week/$seed.err" || return
 		seed=$((seed + $2))
 	done
 }
@@ -92,7 +100,7 @@ week() {
 
 for part in "$@"; do
 	case $part in
-	endless | phases | bound | jax | alltoall | week) $part ;;
+	endless | phases | bound | jax | nccltests | alltoall | week) $part ;;
 	*) echo "lent.sh: no such part: $part" >&2; exit 2 ;;
 	esac
 	echo "$part: done after $SECONDS s"

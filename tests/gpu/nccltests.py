@@ -2,17 +2,22 @@
 """On a machine with NVIDIA GPUs, nvcc and NCCL: NVIDIA nccl-tests, built from the source in NCCL_TESTS, under `record`.
 Every all-reduce of each rank is counted against NCCL's own log (NCCL_DEBUG_SUBSYS=COLL), and each operation has its
 rank and GPU; the reported bus bandwidth traced beside untraced. Shapes: one process for all GPUs (-g), a thread for
-each (-t); with one GPU there is one shape. Prints one JSON line a shape."""
+each (-t), a process for each (p: with the MPI of mpi/mpi.h); with one GPU there is one shape. Then `watch` and `record`
+come to a run with a thread for each GPU, and one thread is stopped as by a debugger (stopped): its rank is named, and
+the thread. Prints one JSON line a shape. Arguments: some of g, t, p, stopped (default: all)."""
 import collections
+import ctypes
 import glob
 import json
 import os
 import re
 import statistics
+import signal
 import subprocess
 import sys
+import time
 
-from gpujob import GPUS, OUT, RANKTRACE, say
+from gpujob import GPUS, OUT, RANKTRACE, mpi_run, say
 
 SOURCE = os.environ.get("NCCL_TESTS", "build/nccl-tests")
 SIZES = ("-b", "8", "-e", "64M", "-f", "8", "-n", "20", "-w", "5")
@@ -31,12 +36,12 @@ def nccl_home():
     return home
 
 
-def build():
+def build(folder="build", flags=""):
     home = nccl_home()
-    out = subprocess.run(["make", "-j8", "-C", f"{SOURCE}/src", "BUILDDIR=../build", f"NCCL_HOME={home}",
+    out = subprocess.run(["make", "-j8", "-C", f"{SOURCE}/src", f"BUILDDIR=../{folder}", f"NCCL_HOME={home}",
                           "CUDA_HOME=/usr/local/cuda", "NVCC_GENCODE=-gencode=arch=compute_90,code=sm_90",
-                          "../build/all_reduce_perf"], capture_output=True, text=True)
-    program = os.path.abspath(f"{SOURCE}/build/all_reduce_perf")
+                          f"CXXSTD=-std=c++17 {flags}", f"../{folder}/all_reduce_perf"], capture_output=True, text=True)
+    program = os.path.abspath(f"{SOURCE}/{folder}/all_reduce_perf")
     if not os.path.exists(program):
         raise SystemExit(f"nccl-tests was not built:\n{(out.stdout + out.stderr)[-2500:]}")
     return program, f"{home}/lib"
@@ -69,8 +74,8 @@ def logged(tag):
     return counts
 
 
-def shape(name, *args):
-    tag, argv = f"nccl-tests-{name}", [PROGRAM, *SIZES, *args]
+def shape(name, *args, command=None):
+    tag, argv = f"nccl-tests-{name}", [*(command or [PROGRAM]), *SIZES, *args]
     plain = busbw(run(f"{tag}-plain", argv, LIBRARIES, False))
     text = run(tag, argv, LIBRARIES, True)
     out = subprocess.run([RANKTRACE, "replay", "-q", "--ops", f"{OUT}/{tag}.rtr"], capture_output=True, text=True)
@@ -82,12 +87,65 @@ def shape(name, *args):
         findings=[f["summary"] for f in findings if f["phase"] == "open"])
 
 
-os.makedirs(OUT, exist_ok=True)
-try:
+def thread_of_last(pid):
+    """Main is rank 0's; of the others the busiest. With two GPUs that is rank 1's."""
+    def ticks(tid):
+        with open(f"/proc/{pid}/task/{tid}/stat", encoding="utf-8") as f:
+            return sum(map(int, f.read().rpartition(") ")[2].split()[11:13]))
+    return max((t for t in map(int, os.listdir(f"/proc/{pid}/task")) if t != pid), key=ticks)
+
+
+def thread_stop(tid):
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long] * 4
+    seize, interrupt = 0x4206, 0x4207
+    if libc.ptrace(seize, tid, 0, 0) or libc.ptrace(interrupt, tid, 0, 0):
+        raise SystemExit(f"ptrace: {os.strerror(ctypes.get_errno())}")
+
+
+def stopped():
+    env = {**os.environ, "LD_LIBRARY_PATH": LIBRARIES}
+    target = subprocess.Popen([PROGRAM, "-b", "16M", "-e", "16M", "-n", "10000000", "-t", str(GPUS), "-g", "1"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+    time.sleep(10)
+    sessions = {tier: subprocess.Popen([RANKTRACE, tier, "--json", "--pid", str(target.pid)], stdout=subprocess.PIPE,
+                                       stderr=subprocess.DEVNULL, text=True) for tier in ("watch", "record")}
+    time.sleep(12)
+    tid, at_ns = thread_of_last(target.pid), time.monotonic_ns()
+    thread_stop(tid)
+    time.sleep(12)
+    for tier, session in sessions.items():
+        session.send_signal(signal.SIGINT)
+        found = [json.loads(line) for line in session.communicate(timeout=60)[0].splitlines()]
+        after = [f for f in found if f["t_ns"] > at_ns and f["kind"] == "hang" and f["phase"] != "close"]
+        named = after[-1] if after else {"ranks": [], "class": None, "evidence": {}}
+        say(f"nccl-tests-stopped-{tier}", right=named["class"] == "stopped" and named["evidence"].get("tid") == tid and
+            (GPUS != 2 or named["ranks"] == [1]), tid=tid, summary=named.get("summary"),
+            thread=named["evidence"].get("tid"), after_s=after and round((after[0]["t_ns"] - at_ns) / 1e9, 2),
+            before=[f["summary"] for f in found if f["t_ns"] <= at_ns and f["severity"] != "info"])
+    target.kill()
+
+
+def main(parts):
+    global PROGRAM, LIBRARIES
+    os.makedirs(OUT, exist_ok=True)
     PROGRAM, LIBRARIES = build()
-    shape("g", "-g", str(GPUS))
-    if GPUS > 1:
+    if "g" in parts:
+        shape("g", "-g", str(GPUS))
+    if "t" in parts and GPUS > 1:
         shape("t", "-t", str(GPUS), "-g", "1")
+    if "stopped" in parts and GPUS > 1:
+        stopped()
+    if "p" in parts and GPUS > 1:
+        here = os.path.abspath(__file__)
+        PROGRAM, _ = build("build-processes", f"-DMPI_SUPPORT=1 -I{os.path.dirname(here)}/mpi")
+        shape("p", "-g", "1", command=[sys.executable, here, "processes", PROGRAM])
+
+
+if sys.argv[1:2] == ["processes"]:
+    sys.exit(mpi_run(sys.argv[2:], GPUS).returncode)
+try:
+    main(sys.argv[1:] or ["g", "t", "p", "stopped"])
 except SystemExit as e:
     print(e)
     sys.exit(1)

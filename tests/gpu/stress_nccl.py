@@ -7,7 +7,8 @@ A reduction with one wrong element comes from doctored_nccl.c, and from each GPU
     python3 tests/gpu/stress_nccl.py [correct rates codes launched doctored bisect]
 
 rates: ITERATIONS (400) of each size, TURNS (2) times each; medians. Sizes: 1, 16 and 256 MiB, or 1 MiB alone with
-SMALL=1. COLLECTIVES=a,b (default: all)."""
+SMALL=1. COLLECTIVES=a,b (default: all). PROCESSES=1: nccl-tests as a process for each GPU, as ours is; they were built
+with -DMPI_SUPPORT=1 and the folder mpi then."""
 import json
 import os
 import random
@@ -16,6 +17,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+from gpujob import mpi_run
 
 RANKTRACE = os.environ.get("RANKTRACE", "build/gpu/ranktrace")
 OUT = os.environ.get("OUT", "/tmp/stress-nccl")
@@ -62,10 +65,13 @@ def correct():
 
 def theirs(program):
     """{size in bytes: (bus bandwidth out of place, in place)} of nccl-tests: a thread a GPU, since one thread that
-    launches for all takes longer than the smaller operations; so many that launch and wait at their ends do not count;
-    not as graphs, for which NCCL registers the buffers and takes other ways"""
-    out = subprocess.run([f"{TESTS}/{program}_perf", *SIZES_THEIRS, "-t", str(N), "-g1", "-n", ITERATIONS, "-w5"],
-                         capture_output=True, text=True, timeout=240).stdout
+    launches for all takes longer than the smaller operations (PROCESSES=1: a process, as ours); so many that launch and
+    wait at their ends do not count; not as graphs, for which NCCL registers the buffers and takes other ways"""
+    argv = [f"{TESTS}/{program}_perf", *SIZES_THEIRS, "-g1", "-n", ITERATIONS, "-w5"]
+    if "PROCESSES" in os.environ:
+        out = mpi_run(argv, N, stdout=subprocess.PIPE, text=True, timeout=240).stdout
+    else:
+        out = subprocess.run([*argv, "-t", str(N)], capture_output=True, text=True, timeout=240).stdout
     with open(f"{OUT}/{program}-theirs.txt", "a") as f:
         f.write(out)
     rows = [x.split() for x in out.splitlines() if re.match(r"\s*\d+\s+\d+", x)]

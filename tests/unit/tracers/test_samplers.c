@@ -162,7 +162,8 @@ static void test_what_waited_has_the_next_turn(void **state)
 	assert_int_equal(target_set_new(ctx.reader, NULL, 0, &ctx.targets), 0);
 	assert_int_equal(samplers_open(&ctx, &samplers), 0);
 	assert_int_equal(samplers_run(samplers, 1, UINT64_MAX), 0);
-	usleep(300000); /* on a busy host its thread takes a while to get stuck: before that it ends when it is renewed */
+	usleep(300000); /* on a busy host its thread takes a while to get stuck: before that it ends when it is renewed
+			 */
 	before = n_threads();
 	while (strcmp((s = source_next_sampler(s))->name, "ports")) {
 		if (s->live->sampler->tiers & SAMPLER_WATCH)
