@@ -48,9 +48,14 @@ const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid
 	return NULL;
 }
 
+int proc_rank(const struct proc *p)
+{
+	return p->shared ? -1 : p->rank;
+}
+
 int member_rank(const struct member *mb)
 {
-	return mb->rank;
+	return mb->proc->shared ? mb->rank : proc_rank(mb->proc);
 }
 
 bool member_comparable(const struct member *mb, int space)

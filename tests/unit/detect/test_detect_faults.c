@@ -345,14 +345,19 @@ static void test_equal_waits_have_one_root_and_a_lasting_key(void **state)
 	hand_free(&h);
 }
 
-static void stop(struct hand *h, int rank, uint32_t thread, uint64_t ns, enum task_state s)
+static void task_seen(struct hand *h, int rank, uint32_t thread, uint64_t ns, enum task_state s, uint64_t since_ns)
 {
 	struct event e = job_event(EV_TASK, rank, ns);
 
 	e.tid += thread;
 	e.task.state = s;
-	e.task.since_ns = ns;
+	e.task.since_ns = since_ns;
 	assert_int_equal(model_apply(h->m, &e), 0);
+}
+
+static void stop(struct hand *h, int rank, uint32_t thread, uint64_t ns, enum task_state s)
+{
+	task_seen(h, rank, thread, ns, s, ns);
 }
 
 static void test_stopped_alone_is_its_own_kind(void **state)
@@ -367,6 +372,9 @@ static void test_stopped_alone_is_its_own_kind(void **state)
 	assert_int_equal(h.list.n, 0);
 	stop(&h, 4, 1, JOB_T0 + 9 * SEC, TASK_STOPPED);
 	tick(&h, JOB_T0 + 10 * SEC);
+	assert_int_equal(h.list.n, 0); /* its main thread was seen so when it began, and no more */
+	task_seen(&h, 4, 0, JOB_T0 + 10 * SEC, TASK_STOPPED, JOB_T0 + SEC);
+	tick(&h, JOB_T0 + 10 * SEC);
 	assert_int_equal(h.list.n, 1);
 	assert_int_equal(h.list.items[0].kind, FINDING_STOPPED);
 	assert_int_equal(h.list.items[0].ranks[0], 4);
@@ -375,6 +383,7 @@ static void test_stopped_alone_is_its_own_kind(void **state)
 	assert_int_equal(h.list.n, 0);
 	stop(&h, 4, 0, JOB_T0 + 13 * SEC, TASK_STOPPED);
 	stop(&h, 4, 1, JOB_T0 + 13 * SEC, TASK_STOPPED);
+	task_seen(&h, 4, 0, JOB_T0 + 15 * SEC, TASK_STOPPED, JOB_T0 + 13 * SEC);
 	tick(&h, JOB_T0 + 17 * SEC);
 	assert_int_equal(h.list.n, 1);
 	call = job_event(EV_SYNC_BEGIN, 4, JOB_T0 + 18 * SEC); /* it goes on; the next scan comes later */
