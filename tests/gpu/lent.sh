@@ -3,14 +3,15 @@
 # What is still to be seen on a machine with GPUs, a part an argument, one after the other; results in OUT (8 files at
 # most, each below 16 MiB). From the root of the tree, after `make pack`, as root:
 #
-#     OUT=folder tests/gpu/lent.sh endless phases bound jax nccltests alltoall week
+#     OUT=folder tests/gpu/lent.sh endless phases bound short jax nccltests alltoall week
 #
-# endless: kernels without end in an ordinary life, SEED (79), two lanes on four GPUs. phases: FSDP2's. bound, jax: what
-# the trace tier costs jobs that are bound by their GPUs, alone on the machine. nccltests: as a process for each GPU,
-# and with one thread stopped (NCCL_SOURCE: its source). alltoall: beside nccl-tests (NCCL_TESTS: a folder with
-# alltoall_perf, built with the MPI of tests/gpu/mpi), with more and more operations before those that are timed. week:
-# slices of a quarter of an hour of ordinary life at 10,240 ranks, LANES (half of the processors) at once from seed
-# FIRST on, for WEEK_S; a lane whose program does not run ends.
+# endless: kernels without end in an ordinary life, SEED (79), two lanes on four GPUs. phases: FSDP2's. bound, short,
+# jax: what the trace tier costs jobs that are bound by their GPUs, alone on the machine; short has steps of 5 ms, and
+# PyTorch's profiler beside it. nccltests: as a process for each GPU, and with one thread stopped (NCCL_SOURCE: its
+# source). alltoall: beside nccl-tests (NCCL_TESTS: a folder with alltoall_perf, built with the MPI of tests/gpu/mpi),
+# with more and more operations before those that are timed. week: slices of a quarter of an hour of ordinary life at
+# 10,240 ranks, LANES (half of the processors) at once from seed FIRST on, for WEEK_S; a lane whose program does not run
+# ends.
 set -u
 export PYTHONUNBUFFERED=1 RANKTRACE=$PWD/build/gpu/ranktrace
 : "${OUT:?a folder for the results}"
@@ -48,6 +49,11 @@ bound() {
 	OUT_DIR=$work/bound CUDA_VISIBLE_DEVICES=0,1 TIERS=${TIERS:-watch,trace} SETTLE_S=4 STEPS=200 \
 		PAIRS=${PAIRS:-20} python3 -B tests/gpu/overhead.py gpu-bound | tee "$OUT/bound.txt"
 	cp "$work/bound/overhead.json" "$OUT/bound.json"
+}
+
+short() {
+	OUT_DIR=$work/short CUDA_VISIBLE_DEVICES=0,1 TIERS=trace,profiler SETTLE_S=4 STEPS=600 PAIRS=${PAIRS:-12} \
+		python3 -B tests/gpu/overhead.py short | tee "$OUT/short.txt"
 }
 
 jax() {
@@ -100,7 +106,7 @@ week() {
 
 for part in "$@"; do
 	case $part in
-	endless | phases | bound | jax | nccltests | alltoall | week) $part ;;
+	endless | phases | bound | short | jax | nccltests | alltoall | week) $part ;;
 	*) echo "lent.sh: no such part: $part" >&2; exit 2 ;;
 	esac
 	echo "$part: done after $SECONDS s"

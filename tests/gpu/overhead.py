@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """On a machine with NVIDIA GPUs and PyTorch: what each tier costs real jobs. Cases (arguments; default: all but the
-last): gpu-bound, ddp (bound by its host), fsdp (FSDP2, 24 sharded layers), graph (the step is one CUDA graph), small
-(collectives of 8 bytes at full rate), jax, jax-large (bound by its GPUs), pipeline (nestedjob.py; four or eight GPUs;
-name it last). A case is one job; windows of STEPS (200) steps with and without a session take turns: off, watch, off,
-trace, off, ..., PAIRS (5) rounds; `profiler` is PyTorch's own beside it. A ratio is the median of the window to the
-mean of the medians of the two untraced windows around it; off to off is the control. Two measures: the whole step, and
-the host's part of it (until it waits for the GPU), which is what a host-bound job waits for. Intervals of 95 % by
-bootstrap. TIERS=watch,trace,burst,profiler chooses. RANKS: ranks that share GPUs (default: the GPUs). Prints a table,
-one line a case and tier, and writes OUT_DIR/overhead.json."""
+last): gpu-bound, short (the same with steps of some 5 ms), ddp (bound by its host), fsdp (FSDP2, 24 sharded layers),
+graph (the step is one CUDA graph), small (collectives of 8 bytes at full rate), jax, jax-large (bound by its GPUs),
+pipeline (nestedjob.py; four or eight GPUs; name it last). A case is one job; windows of STEPS (200) steps with and
+without a session take turns: off, watch, off, trace, off, ..., PAIRS (5) rounds; `profiler` is PyTorch's own beside it.
+A ratio is the median of the window to the mean of the medians of the two untraced windows around it; off to off is the
+control. Two measures: the whole step, and the host's part of it (until it waits for the GPU), which is what a
+host-bound job waits for. Intervals of 95 % by bootstrap. TIERS=watch,trace,burst,profiler chooses. RANKS: ranks that
+share GPUs (default: the GPUs). Prints a table, one line a case and tier, and writes OUT_DIR/overhead.json."""
 import json
 import os
 import random
@@ -30,6 +30,7 @@ SETTLE_S = float(os.environ.get("SETTLE_S", 2))  # a session attaches and admits
 HITS = re.compile(r"(\d+) probe hits of ([\d.]+) us.*?([\d.]+) s of CPU time; in one process at most ([\d.]+) %")
 CASES = {
     "gpu-bound": ("--mode", "ddp", "--width", 8192, "--layers", 4),
+    "short": ("--mode", "ddp", "--width", 6144, "--layers", 3),
     "ddp": ("--mode", "ddp", "--width", 1024, "--layers", 12),
     "fsdp": ("--mode", "hsdp", "--width", 512, "--layers", 24, "--batch", 32),
     "graph": ("--mode", "graph", "--width", 1024, "--layers", 12),
