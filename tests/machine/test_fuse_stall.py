@@ -39,7 +39,7 @@ def case(command, alone):
     folder = job.tempfile.mkdtemp(prefix="ranktrace-fuse-")
     job.dirs.append(folder)
     store = fuse.Mount(f"{folder}/store")
-    checkpoint = f"phase:what=checkpoint,{f'rank={rank},' if alone else ''}sec=3,step=60"
+    checkpoint = f"phase:what=checkpoint,{f'rank={rank},' if alone else ''}sec=8,step=60"  # all write as it freezes
     try:
         with autopsies.Autopsy(["--ranks", RANKS, "--steps", 3000, "--step-ms", 40, "--seed", seed, "--scratch",
                                 store.folder, "--fault", checkpoint]) as a:

@@ -32,6 +32,12 @@ struct sink {
 	const struct sink_class *class;
 }; /* first member of every sink */
 
+/* As its environment says, also where it is several ranks; else as NCCL does (proc_rank()). -1 unknown. */
+static inline int sink_rank(const struct proc *p)
+{
+	return p->rank >= 0 ? p->rank : proc_rank(p);
+}
+
 #define SINK(id, name, help) extern const struct sink_class sink_##id;
 #include "sink/sinks.def"
 #undef SINK

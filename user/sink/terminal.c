@@ -277,10 +277,10 @@ static bool ranks_add(struct text *t, const char *before, const struct proc *p)
 {
 	const struct member *mb = p && p->shared ? rank_above(p, -1) : NULL;
 
-	if (!mb && (!p || proc_rank(p) < 0))
+	if (!mb && (!p || sink_rank(p) < 0))
 		return false;
 	if (!mb)
-		text_add(t, "%srank %d", before, proc_rank(p));
+		text_add(t, "%srank %d", before, sink_rank(p));
 	else
 		text_add(t, "%sranks %d", before, member_rank(mb));
 	while (mb && (mb = rank_above(p, member_rank(mb))))

@@ -64,7 +64,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	uint64_t hash = mb->comm ? mb->comm->hash : 0;
 	const char *dtype = dtype_name(op->dtype), *use = mb->comm ? parallelism_name(mb->comm->parallelism) : NULL;
 	char gpu[24], comm_rank[24], comm[24], rank[24], peer[24], end[24], error[24], net[208], group[160], line[1040];
-	int n, global = member_rank(mb);
+	int n, global = p->rank >= 0 ? p->rank : member_rank(mb);
 
 	(void)m;
 	if (op->captured) /* runs in launches of its graph, which are reported one by one */

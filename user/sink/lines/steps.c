@@ -33,8 +33,8 @@ static int steps_step(struct sink *base, const struct step_done *s, const struct
 	int n;
 
 	(void)m;
-	if (proc_rank(s->proc) >= 0)
-		snprintf(rank, sizeof(rank), "%d", proc_rank(s->proc));
+	if (sink_rank(s->proc) >= 0)
+		snprintf(rank, sizeof(rank), "%d", sink_rank(s->proc));
 	n = snprintf(line, sizeof(line),
 		     "{\"rank\":%s,\"pid\":%u,\"step\":%" PRIu64
 		     ",\"ends_by\":\"%s\",\"phases_by\":\"%s\",\"begin_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64,
@@ -89,8 +89,8 @@ static int steps_close(struct sink *base, const struct model *m)
 	for (const struct proc *p = m->procs; !err && p; p = p->next)
 		if (p->leader == p && p->shared)
 			err = clocks_put(to, p);
-		else if (p->steps && p->leader == p && proc_rank(p) >= 0)
-			err = clock_put(to, p, proc_rank(p), "");
+		else if (p->steps && p->leader == p && sink_rank(p) >= 0)
+			err = clock_put(to, p, sink_rank(p), "");
 	closed = line_sink_close(base, m);
 	return err ? err : closed;
 }

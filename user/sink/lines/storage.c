@@ -40,8 +40,8 @@ static struct cJSON *storage_json(const struct proc *p, const struct storage *s)
 	struct mount_parts mount;
 
 	mount_split(storage_mount(p, s->sum.at), &mount);
-	if (proc_rank(p) >= 0)
-		cJSON_AddNumberToObject(line, "rank", proc_rank(p));
+	if (sink_rank(p) >= 0)
+		cJSON_AddNumberToObject(line, "rank", sink_rank(p));
 	else
 		cJSON_AddNullToObject(line, "rank");
 	cJSON_AddNumberToObject(line, "pid", p->tgid);

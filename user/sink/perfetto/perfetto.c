@@ -102,8 +102,8 @@ static void attach_draw(struct perfetto_sink *p, const struct event *e, const st
 	lane = track_lane(p, track, SPAN_LANES_MAX, &begin_ns, &end_ns, &cut);
 	event_open(&p->file, TYPE_SLICE_BEGIN, lane, begin_ns, OWN, "attach");
 	event_u64(&p->file, "pid", e->tgid);
-	if (proc && proc_rank(proc) >= 0)
-		event_i64(&p->file, "rank", proc_rank(proc));
+	if (proc && sink_rank(proc) >= 0)
+		event_i64(&p->file, "rank", sink_rank(proc));
 	event_u64(&p->file, "probes", e->attach.n_probes);
 	event_u64(&p->file, "tracer", e->attach.for_tracer);
 	event_bool(&p->file, "shared", e->attach.shared);

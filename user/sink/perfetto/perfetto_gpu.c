@@ -61,8 +61,8 @@ static void group_name(char *to, size_t size, const struct model *m, uint32_t no
 
 	snprintf(to, size, "GPU %u", index);
 	for (const struct proc *q = m->procs; g && q; q = q->next)
-		if (!q->is_child && gpu_has_proc(g, q) && proc_rank(q) >= 0) {
-			snprintf(to, size, "GPU %u · rank %d", index, proc_rank(q));
+		if (!q->is_child && gpu_has_proc(g, q) && sink_rank(q) >= 0) {
+			snprintf(to, size, "GPU %u · rank %d", index, sink_rank(q));
 			return;
 		}
 }

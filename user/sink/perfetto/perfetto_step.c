@@ -86,7 +86,7 @@ void step_add(struct perfetto_sink *p, const struct op *op, const struct model *
 	struct step_clock *c;
 	struct track *t;
 
-	if (proc->has_phases || !s->period_ops || proc->leader != proc || (proc_rank(proc) < 0 && !proc->shared) ||
+	if (proc->has_phases || !s->period_ops || proc->leader != proc || (sink_rank(proc) < 0 && !proc->shared) ||
 	    op_clock_nth(op) % s->period_ops != s->phase)
 		return;
 	t = steps_track(p, m, op->member);

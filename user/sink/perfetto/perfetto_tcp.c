@@ -23,8 +23,8 @@ static void rank_name(char *to, size_t size, const struct model *m, uint64_t pro
 {
 	const struct proc *p = model_proc(m, proc);
 
-	if (p && proc_rank(p) >= 0)
-		snprintf(to, size, "rank %d", proc_rank(p));
+	if (p && sink_rank(p) >= 0)
+		snprintf(to, size, "rank %d", sink_rank(p));
 	else
 		snprintf(to, size, "pid %u", (uint32_t)proc);
 }

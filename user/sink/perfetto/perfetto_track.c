@@ -154,10 +154,10 @@ static void process_name(char *buf, size_t size, const struct model *m, const st
 		snprintf(gpu, sizeof(gpu), " · GPU %d", device);
 	if (proc && proc->shared)
 		shared_name(buf, size, proc, host, place);
-	else if (proc && proc_rank(proc) >= 0 && proc->is_child)
-		snprintf(buf, size, "rank %d · %s pid %u", proc_rank(proc), *name ? name : "child", tgid);
-	else if (proc && proc_rank(proc) >= 0)
-		snprintf(buf, size, "rank %d%s%s%s%s", proc_rank(proc), *host ? " · " : "", host, gpu, place);
+	else if (proc && sink_rank(proc) >= 0 && proc->is_child)
+		snprintf(buf, size, "rank %d · %s pid %u", sink_rank(proc), *name ? name : "child", tgid);
+	else if (proc && sink_rank(proc) >= 0)
+		snprintf(buf, size, "rank %d%s%s%s%s", sink_rank(proc), *host ? " · " : "", host, gpu, place);
 	else
 		snprintf(buf, size, "%s%s%s", *name ? name : "process", gpu, place);
 }
@@ -166,7 +166,7 @@ static int process_order(const struct proc *proc)
 {
 	if (proc && proc->shared && number_next(proc, member_rank, -1) >= 0)
 		return 2 * number_next(proc, member_rank, -1);
-	return proc && proc_rank(proc) >= 0 ? 2 * proc_rank(proc) + proc->is_child : 1 << 30;
+	return proc && sink_rank(proc) >= 0 ? 2 * sink_rank(proc) + proc->is_child : 1 << 30;
 }
 
 /* The format knows one host: a process of another gets a number that no pid is. */
@@ -224,7 +224,7 @@ void process_seen(struct perfetto_sink *p, const struct model *m, uint64_t id)
 {
 	const struct proc *proc = model_proc(m, id);
 
-	if (proc && proc_rank(proc) >= 0 && !proc->is_child)
+	if (proc && sink_rank(proc) >= 0 && !proc->is_child)
 		process_uuid(p, m, id);
 	process_rename(p, m, id);
 }

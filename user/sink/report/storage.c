@@ -23,7 +23,7 @@ static int longer_first(const void *one, const void *other)
 	const struct row *a = one, *b = other;
 	uint64_t a_ns = a->s->sum.blocked_ns, b_ns = b->s->sum.blocked_ns;
 
-	return a_ns < b_ns ? 1 : a_ns > b_ns ? -1 : proc_rank(a->proc) - proc_rank(b->proc);
+	return a_ns < b_ns ? 1 : a_ns > b_ns ? -1 : sink_rank(a->proc) - sink_rank(b->proc);
 }
 
 /* All that are worth a line, in `rows`, which may be NULL. How many. */
@@ -49,8 +49,8 @@ static cJSON *row_object(const struct row *r)
 	struct mount_parts mount;
 
 	mount_split(storage_mount(r->proc, sum->at), &mount);
-	if (proc_rank(r->proc) >= 0)
-		cJSON_AddNumberToObject(o, "rank", proc_rank(r->proc));
+	if (sink_rank(r->proc) >= 0)
+		cJSON_AddNumberToObject(o, "rank", sink_rank(r->proc));
 	cJSON_AddNumberToObject(o, "pid", r->proc->tgid);
 	report_add(o, "mount", mount.point);
 	report_add(o, "type", mount.type);

@@ -31,8 +31,8 @@ static void who_add(struct text *t, const struct event *e, const struct model *m
 {
 	const struct proc *p = model_proc(m, event_proc(e));
 
-	if (p && proc_rank(p) >= 0)
-		text_add(t, "rank %d ", proc_rank(p));
+	if (p && sink_rank(p) >= 0)
+		text_add(t, "rank %d ", sink_rank(p));
 	text_add(t, "(pid %u)", e->tgid);
 }
 
