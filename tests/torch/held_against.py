@@ -83,9 +83,15 @@ def phases_compared(pairs, phase_ns, is_preempted):
     and mark."""
     for truth, s in pairs:
         for phase in (p for p in PHASES + ("gc",) if is_visible(s, p)):
-            # a forward ends where the engine begins, which is a little behind the job's stamp
-            excused = is_preempted(truth, phase) or (phase == "forward" and is_preempted(truth, "backward"))
+            # a border that came late is one of two phases: what the one has more, the other has less
+            excused = any(is_preempted(truth, p) for p in beside(phase))
             yield phase, s[phase + "_ns"], phase_ns(truth, phase), excused, s, truth
+
+
+def beside(phase):
+    """It and those before and behind it; a collection is no neighbour."""
+    at = PHASES.index(phase) if phase in PHASES else None
+    return PHASES[max(at - 1, 0):at + 2] if at is not None else (phase,)
 
 
 def phases_compare(pairs, phase_ns, is_preempted):
