@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """watch --pid of some ranks of a job, and one of the others hangs: it has a process, which was not asked for, and so it
-is not one that died. The recording says that ranks are left out, once; asked for all of them it does not, and the rank
-is named. Replays say the same."""
+is not one that died. The recording says that ranks are left out, once; asked for all of them it does not, whatever
+another user's process says of itself, and the rank is named. Replays say the same."""
+import subprocess
 import sys
 import time
 
@@ -25,16 +26,27 @@ def ranks_wait(a, timeout=30):
     return pids
 
 
+def forged(pid):
+    """Another user's process that says it is that rank."""
+    with open(f"/proc/{pid}/environ", encoding="utf-8") as f:
+        env = dict(e.split("=", 1) for e in f.read().split("\0") if "=" in e)
+    return subprocess.Popen(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sleep", "60"], env=env)
+
+
 def hang(rng, everyone, wait_s):
     victim = rng.randrange(RANKS)
     with autopsies.Autopsy(["--ranks", RANKS, "--steps", 1000000, "--seed", rng.randrange(1 << 30), "--fault",
                             f"hang:rank={victim},step={STEP}"]) as a:
         pids = ranks_wait(a)
         some = [pid for rank, pid in pids.items() if everyone or rank != victim]
+        stranger = forged(pids[victim]) if everyone else None
         s = outside.Session(a, "watch", "--no-raise", pids=some)
         a.wait_fault("hang")
         found = s.wait(wait_s, kind="hang", phase="open")
         s.stop()
+        if stranger:
+            stranger.kill()
+            stranger.wait()
         n = sum((tracer, kind) == (rtr.COLLECTOR, RECORD_PARTIAL) for tracer, kind, *_ in rtr.records(s.rtr))
     return victim, found, n, [f for f in s.findings if f["kind"] == "hang"], s.stderr()
 
