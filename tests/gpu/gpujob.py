@@ -58,7 +58,8 @@ def mpi_run(argv, n, **kwargs):
     others = [subprocess.Popen(argv, env={**env, "RANK": str(r)}, stdout=subprocess.DEVNULL) for r in range(1, n)]
     first = subprocess.run(argv, env={**env, "RANK": "0"}, **kwargs)
     first.returncode = max(map(abs, [first.returncode, *(p.wait() for p in others)]))
-    os.unlink(shared)
+    if os.path.exists(shared):  # not where none of them came so far
+        os.unlink(shared)
     return first
 
 

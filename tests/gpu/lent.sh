@@ -8,8 +8,8 @@
 # endless: kernels without end in an ordinary life, SEED (79), two lanes on four GPUs. phases: FSDP2's. bound, short,
 # jax: what the trace tier costs jobs that are bound by their GPUs, alone on the machine; short has steps of 5 ms, and
 # PyTorch's profiler beside it. nccltests: as a process for each GPU, and with one thread stopped (NCCL_SOURCE: its
-# source). alltoall: beside nccl-tests (NCCL_TESTS: a folder with alltoall_perf, built with the MPI of tests/gpu/mpi),
-# with more and more operations before those that are timed. week: slices of a quarter of an hour of ordinary life at
+# source). alltoall: ours with more and more operations before those that are timed (SKIPS), then beside nccl-tests
+# (NCCL_SOURCE, built here with the MPI of tests/gpu/mpi). week: slices of a quarter of an hour of ordinary life at
 # 10,240 ranks, LANES (half of the processors) at once from seed FIRST on, for WEEK_S; a lane whose program does not run
 # ends.
 set -u
@@ -52,8 +52,8 @@ bound() {
 }
 
 short() {
-	OUT_DIR=$work/short CUDA_VISIBLE_DEVICES=0,1 TIERS=trace,profiler SETTLE_S=4 STEPS=600 PAIRS=${PAIRS:-12} \
-		python3 -B tests/gpu/overhead.py short | tee "$OUT/short.txt"
+	OUT_DIR=$work/short CUDA_VISIBLE_DEVICES=0,1 TIERS=trace,trace,trace,profiler SETTLE_S=4 STEPS=600 \
+		PAIRS=${PAIRS:-6} python3 -B tests/gpu/overhead.py short | tee "$OUT/short.txt"
 }
 
 jax() {
@@ -62,23 +62,32 @@ jax() {
 	cp "$work/jax/overhead.json" "$OUT/jax.json"
 }
 
+source_copy() {
+	[[ -d $work/nccl-tests ]] || cp -r "${NCCL_SOURCE:-.gpu/nccl-tests}" "$work/nccl-tests"
+}
+
 nccltests() {
-	cp -r "${NCCL_SOURCE:-.gpu/nccl-tests}" "$work/nccl-tests"
-	OUT_DIR=$work/nt NCCL_TESTS=$work/nccl-tests python3 -B tests/gpu/nccltests.py p stopped |
+	source_copy
+	OUT_DIR=$work/nt NCCL_TESTS=$work/nccl-tests python3 -B tests/gpu/nccltests.py ${SHAPES:-p stopped} |
 		tee "$OUT/nccltests.txt"
 }
 
 alltoall() { # a cost of its begin, or of each operation?
 	local skip n what="--force --types fp32 --bytes 1M --collectives alltoall,all_reduce --place out --json"
 	export LD_LIBRARY_PATH="$(dirname "$nccl"):/usr/local/cuda/lib64"
-	for skip in 5 50 400 2000; do
+	for skip in ${SKIPS-5 50 400 2000}; do
 		for n in 100 400 3000; do
 			echo "skip $skip, timed $n: $("$RANKTRACE" stress nccl --nccl "$nccl" $what --skip $skip \
 				--iterations $n 2> /dev/null | grep -o '"us":[0-9.]*' | tr '\n' ' ')"
 		done
 	done | tee "$OUT/alltoall.txt"
-	OUT=$work PROCESSES=1 NCCL_TESTS=${NCCL_TESTS:-.gpu} SMALL=1 ITERATIONS=3000 TURNS=3 \
-		COLLECTIVES=alltoall python3 -B tests/gpu/stress_nccl.py rates | tee -a "$OUT/alltoall.txt"
+	source_copy
+	NCCL_TESTS=$(NCCL_TESTS=$work/nccl-tests python3 -B tests/gpu/nccltests.py build alltoall_perf)
+	for n in 400 3000; do
+		echo "operations: $n"
+		OUT=$work PROCESSES=1 NCCL_TESTS=$NCCL_TESTS SMALL=1 ITERATIONS=$n TURNS=3 \
+			COLLECTIVES=alltoall python3 -B tests/gpu/stress_nccl.py rates
+	done | tee -a "$OUT/alltoall.txt"
 	unset LD_LIBRARY_PATH
 }
 

@@ -4,7 +4,8 @@ Every all-reduce of each rank is counted against NCCL's own log (NCCL_DEBUG_SUBS
 rank and GPU; the reported bus bandwidth traced beside untraced. Shapes: one process for all GPUs (-g), a thread for
 each (-t), a process for each (p: with the MPI of mpi/mpi.h); with one GPU there is one shape. Then `watch` and `record`
 come to a run with a thread for each GPU, and one thread is stopped as by a debugger (stopped): its rank is named, and
-the thread. Prints one JSON line a shape. Arguments: some of g, t, p, stopped (default: all)."""
+the thread. Prints one JSON line a shape. Arguments: some of g, t, p, stopped (default: all); `build NAME` builds that
+program as a process for each GPU and prints its folder."""
 import collections
 import ctypes
 import glob
@@ -36,15 +37,19 @@ def nccl_home():
     return home
 
 
-def build(folder="build", flags=""):
+def build(folder="build", flags="", name="all_reduce_perf"):
     home = nccl_home()
     out = subprocess.run(["make", "-j8", "-C", f"{SOURCE}/src", f"BUILDDIR=../{folder}", f"NCCL_HOME={home}",
                           "CUDA_HOME=/usr/local/cuda", "NVCC_GENCODE=-gencode=arch=compute_90,code=sm_90",
-                          f"CXXSTD=-std=c++17 {flags}", f"../{folder}/all_reduce_perf"], capture_output=True, text=True)
-    program = os.path.abspath(f"{SOURCE}/{folder}/all_reduce_perf")
+                          f"CXXSTD=-std=c++17 {flags}", f"../{folder}/{name}"], capture_output=True, text=True)
+    program = os.path.abspath(f"{SOURCE}/{folder}/{name}")
     if not os.path.exists(program):
         raise SystemExit(f"nccl-tests was not built:\n{(out.stdout + out.stderr)[-2500:]}")
     return program, f"{home}/lib"
+
+
+def build_processes(name="all_reduce_perf"):
+    return build("build-processes", f"-DMPI_SUPPORT=1 -I{os.path.dirname(os.path.abspath(__file__))}/mpi", name)[0]
 
 
 def busbw(text):
@@ -137,14 +142,14 @@ def main(parts):
     if "stopped" in parts and GPUS > 1:
         stopped()
     if "p" in parts and GPUS > 1:
-        here = os.path.abspath(__file__)
-        PROGRAM, _ = build("build-processes", f"-DMPI_SUPPORT=1 -I{os.path.dirname(here)}/mpi")
-        shape("p", "-g", "1", command=[sys.executable, here, "processes", PROGRAM])
+        shape("p", "-g", "1", command=[sys.executable, os.path.abspath(__file__), "processes", build_processes()])
 
 
 if sys.argv[1:2] == ["processes"]:
     sys.exit(mpi_run(sys.argv[2:], GPUS).returncode)
 try:
+    if sys.argv[1:2] == ["build"]:
+        sys.exit(print(os.path.dirname(build_processes(sys.argv[2]))))
     main(sys.argv[1:] or ["g", "t", "p", "stopped"])
 except SystemExit as e:
     print(e)

@@ -33,8 +33,9 @@ struct mpi_shared {
 	char slots[MPI_RANKS_MAX][MPI_SLOT_BYTES];
 };
 
-static struct mpi_shared *mpi_all;
-static int mpi_rank, mpi_n;
+/* Weak: one for all files of a program. */
+__attribute__((weak)) struct mpi_shared *mpi_all;
+__attribute__((weak)) int mpi_rank, mpi_n;
 
 static inline void mpi_fail(const char *what)
 {
