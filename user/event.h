@@ -126,6 +126,8 @@ enum op_kind {
 	OP_KIND_MAX,
 };
 
+#define REDOP_OWN 5 /* ncclNumOps: of ncclRedOp_t, a reduction that the program made */
+
 enum comm_init_kind {
 	COMM_INIT_RANK,
 	COMM_INIT_CONFIG,
@@ -239,7 +241,7 @@ struct event {
 			uint64_t counters_sum; /* as in comm_seen, read at this call */
 			bool counters_valid;
 			enum op_kind op;
-			int dtype, redop; /* ncclDataType_t, ncclRedOp_t; -1 none */
+			int dtype, redop; /* ncclDataType_t; ncclRedOp_t or REDOP_OWN; -1 none */
 			int root;         /* -1 none */
 			int peer;         /* Send, Recv: rank in the communicator; -1 none */
 			int group_depth;  /* of this thread, as counted in the kernel; 0 none */

@@ -7,6 +7,12 @@
 #include "tracers/nccl/nccl_layout.h"
 #include "record.h"
 
+/* NCCL mixes the handle of a reduction that the program made with its communicator's address: each rank has another. */
+static int redop_decode(int redop)
+{
+	return redop < REDOP_OWN ? redop : REDOP_OWN;
+}
+
 /* An empty collective is none: NCCL returns at once and counts nothing. An empty transfer still meets its peer. */
 static int decode_op(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
@@ -25,7 +31,7 @@ static int decode_op(const struct wire_hdr *rec, struct intern *strings, struct 
 	e->op.counters_valid = r->counters_valid;
 	e->op.op = r->op < OP_KIND_MAX ? r->op : OP_ALLREDUCE;
 	e->op.dtype = r->dtype;
-	e->op.redop = r->redop;
+	e->op.redop = redop_decode(r->redop);
 	e->op.root = r->root;
 	e->op.peer = r->peer;
 	e->op.group_depth = r->group_depth;

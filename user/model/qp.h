@@ -37,8 +37,8 @@ struct qp {
 	const char *device;        /* "" unknown */
 	uint32_t qpn, dest_qpn;    /* dest_qpn 0 unknown */
 	uint8_t state, type, port; /* QP_STATE_UNKNOWN; 0 unknown */
-	bool gone;
-	bool has_gid;
+	bool gone, has_gid;
+	bool closing;                         /* in error because its program put it there */
 	uint8_t gid[16];                      /* the peer's port */
 	uint16_t dlid;                        /* the same on InfiniBand; 0 unknown */
 	uint64_t first_ns, state_ns, gone_ns; /* seen; in `state` since, as far as seen */

@@ -267,10 +267,10 @@ static void values_add(struct text *t, const char *what, const char *a, const ch
 
 static const char *redop_name(double redop, char to[24])
 {
-	static const char *const names[] = { "sum", "product", "max", "min", "average" };
+	static const char *const names[] = { "sum", "product", "max", "min", "average", "of the program's own" };
 
 	snprintf(to, 24, "%.0f", redop);
-	return redop >= 0 && redop < 5 ? names[(int)redop] : to;
+	return redop >= 0 && redop <= REDOP_OWN ? names[(int)redop] : to;
 }
 
 static const char *number_text(double v, char to[24])

@@ -55,6 +55,71 @@ static void the_last_one_is_named_with_less(void **state)
 	assert_true(only()->confidence < 0.7);
 }
 
+/* A session, of a job that moves for so many looks and then stands. */
+static void stands_in_a_session(int gone, int world_size, int moving)
+{
+	uint64_t n[RANKS] = { 12, 12, 12, 12 };
+
+	m->hang_floor_ns = 1500 * MSEC;
+	seen[gone] = false;
+	for (int r = 0; r < RANKS; r++) {
+		struct event e = job_proc_event(r, world_size, 0);
+
+		e.proc.rank = world_size > 0 ? r : -1;
+		e.proc.local_rank = e.proc.rank;
+		e.proc.job = "";
+		if (seen[r])
+			give(e);
+	}
+	for (int i = 0; i < moving + 120; i++) {
+		for (int r = 0; r < RANKS; r++)
+			n[r] += i < moving;
+		world(n);
+		tick();
+		assert_true(i >= moving || !list.n);
+	}
+}
+
+static void the_last_one_in_a_session(void **state)
+{
+	(void)state;
+	stands_in_a_session(3, RANKS, 0);
+	assert_int_equal(only()->ranks[0], 3);
+}
+
+/* It takes part, from elsewhere. */
+static void the_last_one_of_a_job_that_goes_on(void **state)
+{
+	(void)state;
+	stands_in_a_session(3, RANKS, 60);
+	assert_int_equal(list.n, 0);
+}
+
+/* A group that three engines share with a trainer elsewhere, which numbers no rank of theirs. */
+static void a_group_with_another_host(void **state)
+{
+	(void)state;
+	stands_in_a_session(3, -1, 0);
+	assert_int_equal(list.n, 0);
+}
+
+/* Two hosts with a GPU each. */
+static void one_rank_of_two(void **state)
+{
+	struct event e = job_proc_event(0, 2, 0);
+
+	(void)state;
+	m->hang_floor_ns = 1500 * MSEC;
+	e.proc.local_rank = 0;
+	e.proc.job = "";
+	give(e);
+	for (int i = 0; i < 120; i++) {
+		sample(0, WORLD, 0, 2, REDUCED(100));
+		tick();
+		assert_int_equal(list.n, 0);
+	}
+}
+
 /* Two of four, behind the last that is here: they may be on another host. */
 static void half_a_job_names_nobody(void **state)
 {
@@ -152,10 +217,18 @@ static void a_sure_one_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(the_gone_one_is_named),         TEST(the_last_one_is_named_with_less),
-		TEST(half_a_job_names_nobody),       TEST(who_moves_waits_for_nobody),
-		TEST(a_process_is_not_gone),         TEST(who_waits_for_it_is_not_named),
-		TEST(of_other_hosts_nobody_is_dead), TEST(a_sure_one_stays),
+		TEST(the_gone_one_is_named),
+		TEST(the_last_one_is_named_with_less),
+		TEST(the_last_one_in_a_session),
+		TEST(a_group_with_another_host),
+		TEST(one_rank_of_two),
+		TEST(the_last_one_of_a_job_that_goes_on),
+		TEST(half_a_job_names_nobody),
+		TEST(who_moves_waits_for_nobody),
+		TEST(a_process_is_not_gone),
+		TEST(who_waits_for_it_is_not_named),
+		TEST(of_other_hosts_nobody_is_dead),
+		TEST(a_sure_one_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

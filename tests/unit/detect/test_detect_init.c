@@ -167,6 +167,45 @@ static void test_a_sleeper_is_missing(void **state)
 	assert_int_equal(list.n, 0);
 }
 
+static void appear(int world_size)
+{
+	for (int r = 0; r < RANKS; r++) {
+		struct event e = job_proc_event(r, world_size, 0);
+
+		e.proc.start_ns = now; /* another program than fresh()'s */
+		give(e);
+	}
+}
+
+/* Each makes a communicator with a rank of its own at first use: that one's host may load for as long as it likes. */
+static void test_pairs_with_another_host(void **state)
+{
+	(void)state;
+	appear(2 * RANKS);
+	for (int r = 0; r < RANKS; r++)
+		init(r, COMM_INIT_RANK, 0x1000 + r, 0, 1, 2);
+	ticks(120);
+	assert_int_equal(list.n, RANKS);
+	for (size_t i = 0; i < list.n; i++) {
+		assert_int_equal(list.items[i].kind, FINDING_OBSERVATION);
+		assert_string_equal(cause_name(list.items[i].cause), "not_seen");
+	}
+}
+
+/* Of a job that is all here they wait for each other. */
+static void test_pairs_of_one_host(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++)
+		init(r, COMM_INIT_RANK, 0x1000 + r, 0, 1, 2);
+	ticks(12);
+	assert_int_equal(list.n, RANKS);
+	for (size_t i = 0; i < list.n; i++) {
+		assert_int_equal(list.items[i].kind, FINDING_HANG);
+		assert_string_equal(cause_name(list.items[i].cause), "not_known");
+	}
+}
+
 /* Probes came while the job was creating: who is not seen to call may have been inside before them. */
 static void test_a_late_attach_names_nobody(void **state)
 {
@@ -376,6 +415,8 @@ int main(void)
 #define TEST(t) cmocka_unit_test_setup_teardown(t, fresh, done)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_sleeper_is_missing),
+		TEST(test_pairs_with_another_host),
+		TEST(test_pairs_of_one_host),
 		TEST(test_a_late_attach_names_nobody),
 		TEST(test_the_stopped_and_the_dead_at_once),
 		TEST(test_work_is_reported_late),

@@ -100,6 +100,40 @@ static void nobody_for(double seconds)
 	assert_int_equal(list.n, 0);
 }
 
+/* Ranks generate, each on its GPU; rank 2 was done first and waits for the others outside of NCCL. What GPUs do is not
+ * known: it may be the reason, and it may not. */
+static void who_is_done_first_is_not_named(void **state)
+{
+	(void)state;
+	job_stands();
+	stack_of[2] = (struct samples_stack){
+		"/job/gen.py:120 gather", "pthread_cond_wait (libc.so.6)",
+		"pthread_cond_wait (libc.so.6)\ngloo::transport::tcp::UnboundBuffer::waitRecv (libtorch_cpu.so)\n"
+		"gather_object (/venv/torch/distributed/distributed_c10d.py:3100)"
+	};
+	ranks_appear();
+	for_seconds(40);
+	assert_int_equal(only()->class, HANG_UNKNOWN);
+	assert_int_equal(only()->severity, SEVERITY_INFO);
+	assert_int_equal(only()->n_ranks, 0);
+	assert_string_equal(text_of(only(), "elsewhere_ranks"), "2");
+}
+
+/* Where NCCL's own frames show that its peers wait for it there, it is the one. */
+static void who_meets_others_than_its_peers_is_named(void **state)
+{
+	(void)state;
+	who_is_done_first_is_not_named(state);
+	for (int r = 0; r < RANKS; r++)
+		if (r != 2)
+			stack_of[r] = in_init;
+	for (int r = 0; r < RANKS; r++)
+		n_all[r]++;
+	for_seconds(12);
+	assert_int_equal(only()->class, HANG_MISSING_ENTER);
+	assert_int_equal(only()->ranks[0], 2);
+}
+
 static void one_stack_that_was_not_read(void **state)
 {
 	(void)state;
@@ -276,6 +310,8 @@ int main(void)
 		TEST(the_one_outside_of_nccl),
 		TEST(the_one_that_does_not_join),
 		TEST(one_stack_that_was_not_read),
+		TEST(who_is_done_first_is_not_named),
+		TEST(who_meets_others_than_its_peers_is_named),
 		TEST(a_communicator_that_is_met_late),
 		TEST(all_wait_inside),
 		TEST(none_waits_inside),

@@ -320,6 +320,30 @@ static void decode_takes_longer_records(void **state)
 	intern_free(strings);
 }
 
+/* NCCL mixes the handle of a reduction that the program made with its communicator's address. */
+static void decode_takes_the_programs_reductions_for_one(void **state)
+{
+	const int handles[] = { -1, 0, 4, 5, 0x1234abcd, 0x7fffffff };
+	const int known[] = { -1, 0, 4, REDOP_OWN, REDOP_OWN, REDOP_OWN };
+	struct intern *strings = intern_new();
+	struct event out[DECODE_EVENTS_MAX];
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		struct nccl_op r = { .hdr = { .size = sizeof(r), .tracer = WIRE_NCCL, .kind = NCCL_OP },
+				     .comm = 1,
+				     .count = 8,
+				     .op = OP_ALLREDUCE,
+				     .redop = handles[i],
+				     .peer = -1,
+				     .root = -1 };
+
+		assert_int_equal(decode_record(&r.hdr, strings, out), 1);
+		assert_int_equal(out[0].op.redop, known[i]);
+	}
+	intern_free(strings);
+}
+
 static void decode_leaves_empty_collectives_out(void **state)
 {
 	struct intern *strings = intern_new();
@@ -420,6 +444,7 @@ int main(void)
 		cmocka_unit_test(recording_refuses_other_files),
 		cmocka_unit_test(decode_rejects_short_and_unknown),
 		cmocka_unit_test(decode_takes_longer_records),
+		cmocka_unit_test(decode_takes_the_programs_reductions_for_one),
 		cmocka_unit_test(decode_leaves_empty_collectives_out),
 		cmocka_unit_test(decode_of_a_stranger_is_no_communicator),
 		cmocka_unit_test(decode_of_a_budget),

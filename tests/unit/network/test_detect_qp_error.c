@@ -46,6 +46,7 @@ static void state_set(int r, uint32_t qpn, uint8_t to)
 
 	e.qp.now.change = QP_CHANGED;
 	e.qp.now.state = to;
+	e.qp.now.by_kernel = to == QP_ERR;
 	e.qp.now.port = 1;
 	e.qp.now.dest_qpn = qpn;
 	e.qp.now.has_gid = true;
@@ -203,6 +204,27 @@ static void test_state(void **state)
 	state_set(1, 18, QP_RTS); /* made anew */
 	tick(0.1);
 	assert_int_equal(list.n, 0);
+}
+
+/* As UCX does before it destroys one; what fails before its program closes it stays a fault. */
+static void a_program_closes_it(void **state)
+{
+	struct event e = of_qp(EV_QP, 1, 18);
+
+	(void)state;
+	e.qp.now.change = QP_CHANGED;
+	e.qp.now.state = QP_ERR;
+	give(e);
+	tick(0.1);
+	assert_int_equal(list.n, 0);
+	state_set(1, 18, QP_ERR); /* the kernel lists what the program asked for */
+	tick(0.1);
+	assert_int_equal(list.n, 0);
+	state_set(1, 18, QP_RTS);
+	state_set(1, 18, QP_ERR);
+	give(e);
+	tick(0.1);
+	reported(FINDING_LINK, "queue_pair_error");
 }
 
 static void test_a_rank_died(void **state)
@@ -408,6 +430,7 @@ int main(void)
 		TEST(test_a_rank_died),        TEST(test_its_port_is_down),   TEST(what_a_status_means),
 		TEST(how_long_it_is_said),     TEST(what_is_one_finding),     TEST(words),
 		TEST(what_is_not_known_of_it), TEST(whose_death_explains_it), TEST(of_many_so_many_are_said),
+		TEST(a_program_closes_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -237,6 +237,8 @@ static bool ref_waits(const struct model *m, const struct rank_ref *r)
 {
 	struct rank_node node = { r->proc, rank_ref_tid(r) };
 
+	if (!r->seat)
+		return proc_waits(r->proc) || is_inside(m, r->proc);
 	return node.tid && (rank_node_waits(&node) || comm_init_thread_waits(m, r->proc, node.tid));
 }
 
@@ -258,6 +260,27 @@ int comm_init_report_seats(const struct model *m, uint64_t busy_limit_ns, struct
 	return err;
 }
 
+/* Some ranks of its job have no process here. */
+static bool job_goes_on_elsewhere(const struct model *m, const struct comm_init *b)
+{
+	const struct proc *one = b->members->proc;
+	int n = 0;
+
+	for (const struct proc *p = m->procs; p && !one->shared; p = p->next)
+		n += !p->dead && !p->is_child && p->rank >= 0 && p->job == one->job && p->world_size == one->world_size;
+	return n < one->world_size && !one->shared;
+}
+
+/* Of ranks that may be missing those that wait for others do not come: one elsewhere is missing, if any is. */
+static bool missing_here(const struct model *m, const struct comm_init *b, const struct rank_ref *list, int n)
+{
+	int n_waiting = 0;
+
+	for (int i = 0; i < n; i++)
+		n_waiting += ref_waits(m, &list[i]);
+	return n > n_waiting || (n && !job_goes_on_elsewhere(m, b));
+}
+
 /* The id went to a part of the job, or ranks of other nodes are missing: what is known is reported, no rank is named.
  */
 static int report_unnamed(const struct model *m, uint64_t busy_limit_ns, struct finding_list *found)
@@ -265,13 +288,14 @@ static int report_unnamed(const struct model *m, uint64_t busy_limit_ns, struct 
 	struct rank_ref rest[INIT_MISSING_MAX];
 	struct finding *f;
 	char text[LIST_CAP];
-	bool exact, hang;
+	bool exact = false, hang;
 	int n;
 
 	for (const struct comm_init *b = m->comm_inits; b; b = b->next) {
 		uint64_t since = comm_init_since_ns(b);
 
 		n = since == UINT64_MAX ? 0 : comm_init_missing(m, b, rest, &exact);
+		n = exact || missing_here(m, b, rest, n) ? n : 0;
 		if (since == UINT64_MAX || !comm_init_incomplete(b) || (exact && n) ||
 		    m->now_ns < since + comm_init_limit_ns(m, b->members->proc))
 			continue;

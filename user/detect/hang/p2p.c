@@ -21,7 +21,7 @@ static bool together(const struct op *a, const struct op *b)
 
 const struct op *group_first(const struct op *op)
 {
-	while (together(op->prev_in_proc, op))
+	while (op && together(op->prev_in_proc, op))
 		op = op->prev_in_proc;
 	return op;
 }

@@ -194,17 +194,6 @@ static struct hosts hosts_look(const struct uncounted_job *j, const struct model
 	return h;
 }
 
-/* It waits for a rank of its own job: that one may be the reason as well. */
-static bool waits_for_rank(const struct model *m, const struct proc *p)
-{
-	const struct waits_for *w = call_site_wait(p, 0);
-
-	for (const struct proc *o = m->procs; o && w && w->pid; o = o->next)
-		if (o->tgid == (uint32_t)w->pid && o != p && o->node == p->node && is_rank(o))
-			return true;
-	return false;
-}
-
 /* Nothing of it moves, its GPU included. */
 static bool rests(const struct model *m, const struct proc *p, uint64_t since_ns, struct rank_activity *ret)
 {
@@ -229,6 +218,15 @@ static bool peers_work(const struct uncounted_job *j, const struct model *m, uin
 		if (is_of_job(j, p) && place_of(j, m, p) == HOST_IN_NCCL &&
 		    rank_gpu_work(m, p, since_ns) == GPU_WORK_DONE)
 			return true;
+	return false;
+}
+
+/* It meets its peers outside of NCCL, and they may just compute: they generate, and it was done first. */
+static bool may_be_first(const struct uncounted_job *j, const struct model *m, const struct hosts *h)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (is_of_job(j, p) && place_of(j, m, p) == HOST_IN_NCCL && !call_site_in_nccl(p))
+			return call_site_meets_peers(h->odd);
 	return false;
 }
 
@@ -321,7 +319,7 @@ static int odd_report(struct uncounted_job *j, const struct model *m, const stru
 	return 0;
 }
 
-/* Several sleep elsewhere: any may be the reason, or what they wait for. */
+/* Any that sleeps elsewhere may be the reason, or what it waits for. */
 static int none_report(const struct uncounted_job *j, const struct model *m, const struct suspects *all,
 		       const struct hosts *h, struct finding_list *found)
 {
@@ -360,8 +358,12 @@ static int job_report(struct uncounted_job *j, const struct model *m, const stru
 	gpu = gpu_odd_find(m, j->job, h.since_ns);
 	if (h.n_odd > 1) /* their GPUs may say which one it is: gpu_stall.h */
 		return !gpu.proc && all_rest(j, m, h.since_ns) ? none_report(j, m, all, &h, found) : 0;
-	if (!rests(m, h.odd, h.since_ns, &a) || waits_for_rank(m, h.odd) || (gpu.proc && gpu.proc != h.odd))
+	if (!rests(m, h.odd, h.since_ns, &a) || (gpu.proc && gpu.proc != h.odd))
 		return 0;
+	if (call_site_waits_for_rank(m, h.odd)) /* that one may be the reason as well */
+		return 0;
+	if (!gpu.proc && a.what == ACTIVITY_ASLEEP && may_be_first(j, m, &h))
+		return none_report(j, m, all, &h, found);
 	return odd_report(j, m, all, &h, &a, &gpu, found);
 }
 

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "detect/hang/classify.h"
 #include "detect/hang/pending.h"
 #include "detect/hang/report.h"
 #include "detect/phrase.h"
@@ -230,9 +231,20 @@ static uint64_t last_still_ns(const struct comm *c)
 	return since;
 }
 
-static bool all_others_seen(const struct absent *a)
+/* An autopsy, or a merge: asked for because the job hangs. */
+static bool is_asked(const struct model *m)
 {
-	return a->n == 1 && a->comm->n_seen == a->comm->nranks - 1 && !a->comm->members->proc->node->partial;
+	return m->hang_floor_ns < SESSION_FLOOR_NS || is_merge(m);
+}
+
+/* Of one rank alone the other may be alone on its host, too. Without ranks in environments a communicator of the whole
+ * job looks as one that a few processes share with another host's. */
+static bool all_others_seen(const struct model *m, const struct absent *a)
+{
+	const struct comm *c = a->comm;
+
+	return a->n == 1 && c->n_seen == c->nranks - 1 && c->n_seen > 1 && !c->members->proc->node->partial &&
+	       (is_asked(m) || c->members->proc->world_size == c->nranks);
 }
 
 /* 0 or -ENOMEM; free a->is_missing either way. */
@@ -259,7 +271,7 @@ static int missing_find(const struct model *m, const struct comm *c, struct abse
 	free(homes);
 	if (4 * a->n > c->nranks) /* that many do not die unseen */
 		enclosed = false;
-	a->confidence = enclosed ? ENCLOSED : all_others_seen(a) ? ALL_OTHERS : 0;
+	a->confidence = enclosed ? ENCLOSED : all_others_seen(m, a) ? ALL_OTHERS : 0;
 	return 0;
 }
 
@@ -338,13 +350,22 @@ static bool may_come_yet(const struct model *m, const struct comm *c)
 	return m->reported && m->now_ns < (c->first_ns > m->start_ns ? c->first_ns : m->start_ns) + BEGIN_NS;
 }
 
-/* A merge is asked for because a job hangs. Where hosts report all the time, all ranks may pause together, or a host's
+/* Where hosts report all the time, all ranks may pause together, or a host's
  * agent is away; not so where a host that reports has no process of a rank that belongs to it. */
 static bool is_wait(const struct model *m, const struct comm *c, bool is_gone)
 {
-	uint64_t since = last_still_ns(c);
+	uint64_t since = last_still_ns(c), pause = m->reported && !is_gone ? PAUSE_NS : 0;
 
-	return since && (!m->reported || m->now_ns > since + (is_gone ? 0 : PAUSE_NS) + comm_lag_limit_ns(m, c));
+	return since && (is_asked(m) || m->now_ns > since + pause + comm_lag_limit_ns(m, c));
+}
+
+/* Seen to go on: who is not seen takes part, from elsewhere. A hub knows of all hosts. */
+static bool goes_on(const struct model *m, const struct comm *c)
+{
+	for (const struct member *mb = c->members; mb && !m->reported && !is_asked(m); mb = mb->next_in_comm)
+		if (mb->samples.moved)
+			return true;
+	return false;
 }
 
 static int missing_report(const struct model *m, const struct absent *a, struct wait_roots *waits,
@@ -353,7 +374,7 @@ static int missing_report(const struct model *m, const struct absent *a, struct 
 	bool is_gone = a->confidence >= (is_merge(m) ? ENCLOSED : ALL_OTHERS);
 	bool all_wait = unsure_only(waits) && all_still(m) && is_wait(m, a->comm, is_gone);
 
-	if (!a->n || (!is_merge(m) && !(all_wait && is_gone)))
+	if (!a->n || (!is_merge(m) && !(all_wait && is_gone && !goes_on(m, a->comm))))
 		return 0;
 	waits->n_roots = all_wait ? 0 : waits->n_roots;
 	waits->missing = a->comm->members->proc->job;

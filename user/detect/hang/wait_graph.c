@@ -134,11 +134,12 @@ struct awaited wait_graph_op(const struct wait_graph *h, int node)
 /* --- edges --- */
 
 /* Held in an operation is held in its whole group: that starts and ends as one. */
-static void wait_add(struct wait_graph *h, int from, const struct op *op, int via)
+static bool wait_add(struct wait_graph *h, int from, const struct op *op, int via)
 {
 	for (const struct op *one = group_first(op); one; one = group_next(one))
 		if (!one->end_ns)
 			graph_add(&h->g, from, op_node_of(h, one), via);
+	return op;
 }
 
 /* `op`: this member's own call of what op_node `from` is, or NULL when it is over or unknown. */
@@ -202,12 +203,14 @@ static void ops_expand(struct wait_graph *h)
 
 /* --- what a rank's host is in --- */
 
-static bool cannot_go(const struct proc *p)
+/* A thread of it does not go on: of those that would call, or of the others. */
+static bool thread_halted(const struct proc *p, bool calling)
 {
-	if (proc_gone_or_stopped(p))
-		return true;
+	uint32_t tid = rank_calling_tid(p);
+
 	for (const struct task *t = p->tasks; t; t = t->next) /* lint: never NULL */
-		if (t->state == TASK_STOPPED || t->blocked || (t->state == TASK_DISK && t->tid == p->tgid))
+		if ((t->tid == p->tgid || t->tid == tid) == calling &&
+		    (t->state == TASK_STOPPED || t->blocked || (t->state == TASK_DISK && t->tid == p->tgid)))
 			return true;
 	return false;
 }
@@ -228,21 +231,24 @@ static bool maybe_in_nccl(const struct proc *p)
 	return op && (p->last_call_ns == op->call_ns || p->last_call_ns == op->enqueue_ns);
 }
 
+/* tid 0: of any thread. */
+static bool calls_held(struct wait_graph *h, int node, const struct proc *p, uint32_t tid)
+{
+	bool held = false;
+
+	for (const struct call *c = p->calls; c; c = c->next)
+		held |= (!tid || c->tid == tid) && wait_add(h, node, call_blocked_by(p, c), node);
+	return held;
+}
+
 static bool calls_wait(struct wait_graph *h, int node, const struct proc *p)
 {
 	uint32_t tid = rank_calling_tid(p);
-	bool main = false, held = false;
+	bool main = false;
 
 	for (const struct call *c = p->calls; c; c = c->next)
 		main |= c->is_sync && c->tid == tid;
-	for (const struct call *c = p->calls; c; c = c->next) {
-		const struct op *op = !main || c->tid == tid ? call_blocked_by(p, c) : NULL;
-
-		if (op)
-			wait_add(h, node, op, node);
-		held |= op != NULL;
-	}
-	return held;
+	return calls_held(h, node, p, main ? tid : 0);
 }
 
 static bool task_halted(const struct task *t)
@@ -254,18 +260,10 @@ static bool task_halted(const struct task *t)
 static enum rank_state thread_state(struct wait_graph *h, int node, const struct rank_node *r)
 {
 	const struct task *t = seat_task(r->proc, r->tid);
-	bool held = false;
 
 	if (proc_gone_or_stopped(r->proc) || (t && task_halted(t)))
 		return STATE_HALTED;
-	for (const struct call *c = r->proc->calls; c; c = c->next) {
-		const struct op *op = c->tid == r->tid ? call_blocked_by(r->proc, c) : NULL;
-
-		if (op)
-			wait_add(h, node, op, node);
-		held |= op != NULL;
-	}
-	if (held)
+	if (calls_held(h, node, r->proc, r->tid))
 		return STATE_WAITS;
 	return rank_node_waits(r) && all_from_init(r->proc) ? STATE_FREE : STATE_UNKNOWN;
 }
@@ -276,10 +274,12 @@ static enum rank_state state_of(struct wait_graph *h, int node, const struct ran
 
 	if (r->tid)
 		return thread_state(h, node, r);
-	if (cannot_go(p))
+	if (proc_gone_or_stopped(p) || thread_halted(p, true))
 		return STATE_HALTED;
-	if (calls_wait(h, node, p))
+	if (calls_wait(h, node, p)) /* whatever a thread that writes a checkpoint waits for */
 		return STATE_WAITS;
+	if (thread_halted(p, false))
+		return STATE_HALTED;
 	if (proc_waits(p)) /* for its own GPU alone, if all that it called is known */
 		return all_from_init(p) ? STATE_FREE : STATE_UNKNOWN; /* lint: never NULL */
 	return !p->calls && p->last_sync_ns && !maybe_in_nccl(p) && rank_at_rest(p) ? STATE_FREE : STATE_UNKNOWN;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * qp_error.c - queue pairs of ranks that ended in an error: by the first completion that was no success (tier burst),
- * by an asynchronous event (tier trace), or by the state that the kernel lists (every tier). A transport that gave up
+ * by an asynchronous event (tier trace), or by the state that the kernel lists (every tier), unless the program itself
+ * put it there, which closes it. A transport that gave up
  * is the path's or the far end's, so no rank's here; a refused request is software's and no link's; a process that died
  * explains all of them. docs/findings.md.
  */
@@ -69,7 +70,7 @@ static enum fault fault_of(const struct model *m, const struct qp *q, uint64_t *
 		*ret_since = q->error_ns;
 		return fault_of_status(q->error_status);
 	}
-	if (q->state == QP_ERR && qp_alive(q) && m->now_ns < q->state_ns + HOLD_NS) {
+	if (q->state == QP_ERR && !q->closing && qp_alive(q) && m->now_ns < q->state_ns + HOLD_NS) {
 		*ret_since = q->state_ns;
 		return FAULT_STATE;
 	}

@@ -111,6 +111,12 @@ static bool is_alive(const struct model *m, const struct proc *p, uint64_t since
 	       counters_move(m, p, since_ns);
 }
 
+/* In D for an instant is what each thread is that reads or writes. */
+static bool waits_for_disk(const struct proc *p, const struct task *t)
+{
+	return t->state == TASK_DISK && (t->tid == p->tgid || t->tid == rank_calling_tid(p) || at_rest(t));
+}
+
 static const struct task *special_task(const struct proc *p, enum activity *what)
 {
 	for (const struct task *t = p->tasks; t; t = t->next)
@@ -119,7 +125,7 @@ static const struct task *special_task(const struct proc *p, enum activity *what
 			return t;
 		}
 	for (const struct task *t = p->tasks; t; t = t->next)
-		if (t->state == TASK_STOPPED || t->state == TASK_DISK) {
+		if (t->state == TASK_STOPPED || waits_for_disk(p, t)) {
 			*what = t->state == TASK_STOPPED ? ACTIVITY_STOPPED : ACTIVITY_DISK;
 			return t;
 		}

@@ -178,6 +178,33 @@ const struct waits_for *call_site_wait(const struct proc *p, uint32_t tid)
 	return t && t->wait.kind != WAITS_UNKNOWN && is_of_now(p, t, t->wait.ns) ? &t->wait : NULL;
 }
 
+bool call_site_waits_for_rank(const struct model *m, const struct proc *p)
+{
+	const struct waits_for *w = call_site_wait(p, 0);
+
+	for (const struct proc *o = m->procs; o && w && w->pid; o = o->next)
+		if (o->tgid == (uint32_t)w->pid && o != p && o->node == p->node && !o->is_child &&
+		    (o->rank >= 0 || o->members))
+			return true;
+	return false;
+}
+
+static bool line_meets_peers(const char *line)
+{
+	static const char *const names[] = { "gloo::", "N4gloo", "TCPStore", "MPI_", "distributed_c10d.py" };
+	size_t n = strcspn(line, "\n");
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (memmem(line, n, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+bool call_site_meets_peers(const struct proc *p)
+{
+	return any_line(call_site_task(p), line_meets_peers);
+}
+
 static void waits_note(struct finding *f, struct finding_list *found, const struct waits_for *w, const struct task *t)
 {
 	char text[640];

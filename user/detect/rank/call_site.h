@@ -26,6 +26,11 @@ bool call_site_in_nccl_or_driver(const struct proc *p);
 bool call_site_passed(const struct proc *p, uint64_t asleep_ns, uint64_t now_ns);
 /* Both stacks are known and of now, and they wait for the same: 1; for different things: 0; not known: -1. */
 int call_site_same(const struct task *a, const struct task *b);
+/* What it sleeps for is a process of a rank of its own host. */
+bool call_site_waits_for_rank(const struct model *m, const struct proc *p);
+/* It waits for peers by other means than NCCL: Gloo, MPI, the store; torch.distributed's collectives, whichever of them
+ * it uses. */
+bool call_site_meets_peers(const struct proc *p);
 /* What it sleeps for; NULL: it could not be read, or it was read before it last moved. */
 const struct waits_for *call_site_wait(const struct proc *p, uint32_t tid);
 /* Evidence python, native_frame, kernel_wait, waits_for, stack of this thread of the rank, 0: the main one; or why

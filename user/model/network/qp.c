@@ -240,6 +240,8 @@ static int now_take(struct model *m, const struct event *e)
 		err = qp_get(m, e, change == QP_MADE, false, &q); /* lint: without an error it is set */
 	if (err || !q)
 		return err;
+	if (e->qp.now.state != QP_STATE_UNKNOWN && e->qp.now.state != q->state)
+		q->closing = e->qp.now.state == QP_ERR && change == QP_CHANGED && !e->qp.now.by_kernel;
 	state_take(q, e->qp.now.state, e->ts_ns);
 	q->type = e->qp.now.type ? e->qp.now.type : q->type;
 	q->port = e->qp.now.port ? e->qp.now.port : q->port;

@@ -31,6 +31,7 @@ static void one(struct snapshot_writer *r, const struct qp *q)
 		.port = q->port,
 		.gone = q->gone,
 		.has_gid = q->has_gid,
+		.closing = q->closing,
 		.from_start = t->from_start,
 		.cut = t->cut,
 	};
@@ -83,6 +84,7 @@ int take_qp(struct model *m, const struct event *e)
 	q->port = b->port;
 	q->dlid = b->dlid;
 	q->has_gid = b->has_gid;
+	q->closing = b->closing;
 	memcpy(q->gid, b->gid, sizeof(q->gid));
 	q->state_ns = b->state_ns;
 	q->gone = b->gone;
