@@ -47,7 +47,7 @@ static int fresh(void **state)
 	empty = model_new();
 	m = *empty;
 	m.now_ns = 20 * SEC;
-	m.hang_floor_ns = 250 * MSEC; /* an autopsy: at once; a session is in test_detect_absent */
+	m.hang_floor_ns = SEC / 4; /* an autopsy: at once; a session is in test_detect_absent */
 	m.procs = &procs[0];
 	m.comms = &comms[0];
 	memset(by_rank, 0, sizeof(by_rank));
