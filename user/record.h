@@ -20,6 +20,7 @@
 #define RECORD_KINDS_MAX 64 /* numbers of one tracer */
 #define RECORD_TIMES_MAX 4
 #define DECODE_EVENTS_MAX 4 /* of one record */
+#define RECORD_KEY_MAX 8    /* bytes */
 
 struct record_kind {
 	const char *name; /* "nccl_op"; NULL ends a source's list */
@@ -29,8 +30,11 @@ struct record_kind {
 	bool in_autopsy;  /* an autopsy writes such records; a recording that holds others too is none */
 	uint16_t size;    /* a shorter one is refused; longer ones are of a later version */
 	/* A state of its own, of which the last record of each tgid and key is kept for a recording that begins in the
-	 * middle (the model shows the rest itself). Offset of the key, 32 bits; 0: not kept. */
+	 * middle (the model shows the rest itself). Offset of the key; 0: not kept. */
 	uint16_t kept_by;
+	uint16_t kept_bytes; /* of the key, up to RECORD_KEY_MAX; 0: 4 */
+	/* Whether `rec`, of this kind, says that `kept`, of any kind, holds no longer. NULL: never. */
+	bool (*ends)(const struct wire_hdr *rec, const struct wire_hdr *kept);
 	/* Offsets of further times (64 bits, CLOCK_MONOTONIC, 0 none) than the header's; 0 ends. For another clock. */
 	uint16_t times[RECORD_TIMES_MAX];
 	/* A record of one event, of which `bytes` behind the header stand in the event as they are: its kind, and

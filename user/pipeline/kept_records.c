@@ -12,79 +12,100 @@
 #include "record.h"
 #include "tracers/process/life.h"
 
-#define KEPT_MAX 8192
+#define uthash_fatal(msg) /* never reached: HASH_NONFATAL_OOM */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
 
-struct kept_record {
-	struct kept_record *next;
+struct kept_key {
+	uint8_t tracer, kind;
+	uint16_t reserved;
+	uint32_t tgid;
+	char key[RECORD_KEY_MAX]; /* number of a library, index of a GPU, port or connection */
+};
+
+struct kept_record { /* in order of their last records, as the hash has them */
+	UT_hash_handle hh;
+	struct kept_key key;
 	struct wire_hdr rec; /* followed by the rest of it */
 };
 
-static const struct record_kind *kept_kind(const struct wire_hdr *rec)
+static struct kept_key key_of(const struct record_kind *k, const struct wire_hdr *rec)
 {
-	const struct record_kind *k = record_kind_of(rec);
+	struct kept_key key = { .tracer = rec->tracer, .kind = rec->kind, .tgid = rec->tgid };
 
-	return k && k->kept_by && rec->size >= k->size ? k : NULL;
-}
-
-/* Number of a library, index of a GPU, port or connection. */
-static uint32_t key_of(const struct record_kind *k, const struct wire_hdr *rec)
-{
-	uint32_t key;
-
-	memcpy(&key, (const char *)rec + k->kept_by, sizeof(key));
+	memcpy(key.key, (const char *)rec + k->kept_by, k->kept_bytes ? k->kept_bytes : sizeof(uint32_t));
 	return key;
 }
 
-static void link_drop(struct kept_records *all, struct kept_record **link)
+static void record_drop(struct kept_records *all, struct kept_record *k)
 {
-	struct kept_record *k = *link;
-
-	*link = k->next;
+	HASH_DEL(all->all, k);
 	all->n--;
 	free(k);
 }
 
 static void proc_forget(struct kept_records *all, uint32_t tgid)
 {
-	struct kept_record **link = &all->all;
+	struct kept_record *k, *next;
 
-	while (*link)
-		if ((*link)->rec.tgid == tgid)
-			link_drop(all, link);
-		else
-			link = &(*link)->next;
+	HASH_ITER (hh, all->all, k, next)
+		if (k->rec.tgid == tgid)
+			record_drop(all, k);
+}
+
+static void ended_forget(struct kept_records *all, const struct record_kind *kind, const struct wire_hdr *rec)
+{
+	struct kept_record *k, *next;
+
+	HASH_ITER (hh, all->all, k, next)
+		if (kind->ends(rec, &k->rec))
+			record_drop(all, k);
+}
+
+static void record_keep(struct kept_records *all, const struct kept_key *key, const struct wire_hdr *rec)
+{
+	struct kept_record *k = all->n < KEPT_MAX ? malloc(sizeof(*k) + rec->size) : NULL;
+
+	if (k) {
+		k->key = *key;
+		memcpy(&k->rec, rec, rec->size);
+		HASH_ADD(hh, all->all, key, sizeof(k->key), k);
+	}
+	if (k && k->hh.tbl) {
+		all->n++;
+		return;
+	}
+	free(k);
+	all->refused++;
 }
 
 void kept_records_note(struct kept_records *all, const struct wire_hdr *rec)
 {
-	const struct record_kind *kind = kept_kind(rec);
-	struct kept_record **link = &all->all, *k;
+	const struct record_kind *kind = record_kind_of(rec);
+	struct kept_record *before;
+	struct kept_key key;
 
-	if (rec->tracer == WIRE_LIFE && rec->kind == LIFE_EXIT && ((const struct life_exit *)rec)->last && all->all)
+	if (rec->tracer == WIRE_LIFE && rec->kind == LIFE_EXIT && ((const struct life_exit *)rec)->last && all->n)
 		proc_forget(all, rec->tgid);
-	if (!kind)
+	if (!kind || rec->size < kind->size)
 		return;
-	for (; *link; link = &(*link)->next)
-		if ((*link)->rec.kind == rec->kind && (*link)->rec.tracer == rec->tracer &&
-		    (*link)->rec.tgid == rec->tgid && key_of(kind, &(*link)->rec) == key_of(kind, rec))
-			break;
-	if (*link)
-		link_drop(all, link);
-	k = all->n < KEPT_MAX ? malloc(sizeof(*k) + rec->size) : NULL;
-	if (!k)
+	if (kind->ends)
+		ended_forget(all, kind, rec);
+	if (!kind->kept_by)
 		return;
-	k->next = NULL;
-	memcpy(&k->rec, rec, rec->size);
-	for (link = &all->all; *link; link = &(*link)->next)
-		;
-	*link = k;
-	all->n++;
+	key = key_of(kind, rec);
+	HASH_FIND(hh, all->all, &key, sizeof(key), before);
+	if (before)
+		record_drop(all, before);
+	record_keep(all, &key, rec);
 }
 
 void kept_records_free(struct kept_records *all)
 {
-	while (all->all)
-		link_drop(all, &all->all);
+	struct kept_record *k, *next;
+
+	HASH_ITER (hh, all->all, k, next)
+		record_drop(all, k);
 }
 
 struct state_writer {
@@ -110,7 +131,7 @@ int stream_state(const struct kept_records *all, struct model *m, int (*each)(vo
 	struct state_writer w = { each, to };
 	int err = m->start_ns ? model_snapshot(m, event_write, &w) : 0;
 
-	for (const struct kept_record *k = all->all; k && !err; k = k->next)
+	for (const struct kept_record *k = all->all; k && !err; k = k->hh.next)
 		err = each(to, &k->rec);
 	return err;
 }

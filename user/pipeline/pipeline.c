@@ -19,7 +19,8 @@
 #define SETTLE_NS (8 * SEC)         /* then the ranks have time to go on; a loss is still held (detect/host/loss.c) */
 #define AUTOPSY_FLOOR_NS SEC        /* a session's shortest limit is longer */
 #define SETTLES_EVERY_NS (60 * SEC) /* a session that gets a turn now and then has to judge some day */
-#define PID_BITS 22                 /* PID_MAX_LIMIT of the kernel */
+#define SHORTAGE_EVERY_NS (600 * SEC)
+#define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
 
 struct pipeline {
 	struct intern *strings;
@@ -38,6 +39,8 @@ struct pipeline {
 	uint32_t node; /* whose records come now: RECORD_NODE */
 	struct keeper *keeper;
 	uint64_t tick_ns, settle_until_ns; /* the last tick; nothing is judged until then */
+	struct pipeline_shortage shortage; /* what of it was returned, and when */
+	uint64_t shortage_ns;
 };
 
 struct pipeline *pipeline_new(void)
@@ -348,6 +351,21 @@ bool pipeline_output_change(struct pipeline *p, struct output_change *ret)
 		return true;
 	}
 	return false;
+}
+
+bool pipeline_shortage(struct pipeline *p, struct pipeline_shortage *ret)
+{
+	struct pipeline_shortage all = { .records = p->stream.kept.refused };
+	uint64_t now_ns = p->model->now_ns;
+
+	if (p->shortage_ns && now_ns < p->shortage_ns + SHORTAGE_EVERY_NS)
+		return false;
+	ret->records = all.records - p->shortage.records;
+	if (!ret->records)
+		return false;
+	p->shortage = all;
+	p->shortage_ns = now_ns;
+	return true;
 }
 
 bool pipeline_output_failed(const struct pipeline *p, int i)

@@ -67,6 +67,11 @@ void pipeline_flush(struct pipeline *p);
 void pipeline_reopen_outputs(struct pipeline *p);
 /* What became of the next output since the last call; false: nothing. */
 bool pipeline_output_change(struct pipeline *p, struct output_change *ret);
+struct pipeline_shortage { /* since the one before */
+	uint64_t records;  /* of the stream's state: files that begin later lack them (kept_records.h) */
+};
+/* What found no room; false: nothing, or another one was returned in the last ten minutes of the records' clock. */
+bool pipeline_shortage(struct pipeline *p, struct pipeline_shortage *ret);
 #define OUTPUT_ANY (-1)
 /* Did the output added i-th (from 0), or any, fail at any time? */
 bool pipeline_output_failed(const struct pipeline *p, int i);

@@ -289,12 +289,24 @@ static void change_say(const struct output_change *n)
 	}
 }
 
+static void shortage_say(const struct pipeline_shortage *s)
+{
+	if (s->records)
+		log_warn("state of the session: no room for %" PRIu64 " records beside the %d kept; files that begin "
+			 "from now on (flights, windows, rotated recordings) lack libraries, connections or tiers of "
+			 "some processes: fewer processes a session (--pid) leave room",
+			 s->records, KEPT_MAX);
+}
+
 void outputs_errors_say(struct pipeline *p)
 {
+	struct pipeline_shortage shortage;
 	struct output_change change;
 
 	while (pipeline_output_change(p, &change))
 		change_say(&change);
+	if (pipeline_shortage(p, &shortage))
+		shortage_say(&shortage);
 }
 
 int outputs_close(struct pipeline *p, int code)

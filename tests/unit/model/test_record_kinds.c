@@ -45,7 +45,8 @@ static void declared(void **state)
 		assert_true(k->decode || k->event);
 		assert_true(k->to + k->bytes <= sizeof(struct event) && (!k->bytes || k->event));
 		assert_true(!k->bytes || (k->to > offsetof(struct event, ts_ns) && sizeof(h) + k->bytes == k->size));
-		place_check(k, k->kept_by, sizeof(uint32_t));
+		place_check(k, k->kept_by, k->kept_bytes ? k->kept_bytes : sizeof(uint32_t));
+		assert_true(k->kept_bytes <= RECORD_KEY_MAX);
 		for (int i = 0; i < RECORD_TIMES_MAX; i++)
 			place_check(k, k->times[i], sizeof(uint64_t));
 	}
