@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cgroup of a test's own, version 1 or 2, that takes memory or CPU time from a process; gone with the test."""
+"""A cgroup of a test's own, version 1 or 2, that takes memory or CPU time from processes, or freezes them; gone with
+the test."""
 import os
 import time
 
@@ -31,7 +32,7 @@ class Group:
         base = f"{ROOT}/{controller}" if os.path.exists(f"{ROOT}/{controller}/cgroup.procs") else ROOT
         self.path, self.v1 = f"{base}/ranktrace-test-{os.getpid()}-{n}", base != ROOT
         self.controller = controller
-        if not self.v1 and controller not in read(f"{ROOT}/cgroup.subtree_control").split():
+        if not self.v1 and controller != "freezer" and controller not in read(f"{ROOT}/cgroup.subtree_control").split():
             raise OSError(f"no controller '{controller}' in {ROOT}/cgroup.subtree_control")
         os.mkdir(self.path)
         job.jobs.append(self)
@@ -60,12 +61,20 @@ class Group:
         else:
             write(f"{self.path}/cpu.max", f"{quota or 'max'} {PERIOD_US}")
 
+    def freeze(self, frozen):
+        if self.v1:
+            write(f"{self.path}/freezer.state", "FROZEN" if frozen else "THAWED")
+        else:
+            write(f"{self.path}/cgroup.freeze", int(frozen))
+
     def killed(self):
         """How many the kernel killed for memory."""
         text = read(f"{self.path}/{'memory.oom_control' if self.v1 else 'memory.events'}")
         return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("oom_kill "))
 
     def kill(self):
+        if self.controller == "freezer":
+            self.freeze(False)
         self.empty()
         for _ in range(50):
             try:

@@ -2,7 +2,8 @@
  *
  * klog.c - the kernel log, for lines about GPUs, links, memory and blocked tasks: what the driver has no tracepoint
  * for, and XIDs where it has none. Only what is logged from the session's start on; never waits, and takes a bounded
- * number of lines. They are bytes here: what they say is for a parser, and its answer is checked.
+ * number of lines. They are bytes here: what they say is for a parser, and its answer is checked. While a parser is
+ * late its lines stay here, and nothing more is read: the kernel keeps the rest, and says where it could not.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "inspect/reader/reader.h"
 #include "tracers/gpu/klog.h"
 #include "source.h"
@@ -21,6 +23,15 @@
 #define READ_ROOM 4096 /* a line of the kernel's fits */
 #define DEVICES_MAX 64
 #define NVIDIA "0x10de"
+#define DIED_MAX 4 /* times that a parser died of the same lines, two parsers each; then they count as its end */
+#define LATE_SAY_NS 10000000000ull
+#define LOSS_EVERY_NS 60000000000ull /* losses are said */
+#define LATER 1                      /* the lines are still to be parsed */
+
+struct loss {
+	size_t n, n_said;
+	uint64_t said_ns;
+};
 
 struct klog {
 	const struct sampler_ctx *ctx;
@@ -28,6 +39,13 @@ struct klog {
 	char bytes[READER_ARG_MAX]; /* lines, the last of which may not be whole: only files other than /dev/kmsg have
 				       such */
 	size_t n;
+	char records[RECORDS_BYTES]; /* what a parser makes of them */
+	bool waits;                  /* lines for a parser that is late, since late_ns */
+	bool late_said;
+	uint64_t late_ns;
+	int n_died;
+	struct loss dropped, overrun;  /* lines; times */
+	int dropped_err;               /* of the last ones */
 	uint64_t devices[DEVICES_MAX]; /* of NVIDIA on this host when the session began */
 	size_t n_devices;              /* 0: not known */
 };
@@ -73,17 +91,23 @@ static bool record_sane(const struct record_kernel_log *f, size_t left)
 	       f->class <= KERNEL_LOG_SXID;
 }
 
-static int records_emit(struct klog *k, char *at, size_t left, uint64_t now_ns)
+static bool records_sane(char *at, size_t left)
 {
+	for (struct record_kernel_log *f; left; at += f->hdr.size, left -= f->hdr.size) {
+		f = (void *)at;
+		if (!record_sane(f, left))
+			return false;
+	}
+	return true;
+}
+
+static int records_emit(struct klog *k, size_t left, uint64_t now_ns)
+{
+	char *at = k->records;
 	int err = 0;
 
-	while (!err && left) {
-		struct record_kernel_log *f = (void *)at;
-
-		if (!record_sane(f, left))
-			return -EPROTO;
-		at += f->hdr.size;
-		left -= f->hdr.size;
+	for (struct record_kernel_log *f; !err && left; at += f->hdr.size, left -= f->hdr.size) {
+		f = (void *)at;
 		f->hdr.ts_ns = now_ns;
 		if (is_of_host(k, f))
 			err = k->ctx->emit(k->ctx->emit_to, &f->hdr);
@@ -91,32 +115,100 @@ static int records_emit(struct klog *k, char *at, size_t left, uint64_t now_ns)
 	return err;
 }
 
-static int lines_parse(struct klog *k, size_t len, uint64_t now_ns)
+static int lines_parse(struct klog *k, size_t len, size_t *ret_n)
 {
-	char *out = malloc(RECORDS_BYTES);
-	size_t n = 0;
-	int err = out ? parser_run(k->ctx->reader, 0, klog_lines_op, k->bytes, len, NULL, 0, READER_DEADLINE_MS, out,
-				   RECORDS_BYTES, &n)
-		      : -ENOMEM;
+	int err = parser_run(k->ctx->reader, 0, klog_lines_op, k->bytes, len, NULL, 0, READER_DEADLINE_MS, k->records,
+			     sizeof(k->records), ret_n);
 
-	if (!err)
-		err = records_emit(k, out, n, now_ns);
-	free(out);
-	return err;
+	return !err && !records_sane(k->records, *ret_n) ? -EPROTO : err;
 }
 
-/* Whole lines of what is there; the rest waits for its end. Lines that a parser could not take are gone. */
+/* A parser without a CPU, or none yet, says nothing about the lines. One that died may have been killed by somebody. */
+static bool is_later(struct klog *k, int err)
+{
+	return reader_is_late(err) || (err == -EIO && ++k->n_died < DIED_MAX);
+}
+
+static void late_begin(struct klog *k, uint64_t now_ns)
+{
+	if (!k->waits)
+		k->late_ns = now_ns;
+	k->waits = true;
+	if (k->late_said || now_ns - k->late_ns < LATE_SAY_NS)
+		return;
+	k->late_said = true;
+	log_warn("kernel log: its lines wait for %.0f s for a parser that has no CPU time or was stopped: XIDs and the "
+		 "like are found late; give ranktrace CPU time",
+		 (now_ns - k->late_ns) * 1e-9);
+}
+
+static void late_end(struct klog *k, uint64_t now_ns)
+{
+	if (k->late_said)
+		log_warn("kernel log: its lines are read again, after %.0f s", (now_ns - k->late_ns) * 1e-9);
+	k->waits = k->late_said = false;
+	k->n_died = 0;
+}
+
+static size_t lines_in(const char *bytes, size_t len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++)
+		n += bytes[i] == '\n';
+	return n;
+}
+
+static void drop_count(struct klog *k, size_t n_lines, int err)
+{
+	k->dropped.n += n_lines;
+	k->dropped_err = err;
+}
+
+static bool loss_due(struct loss *l, uint64_t now_ns)
+{
+	if (l->n == l->n_said || (l->said_ns && now_ns < l->said_ns + LOSS_EVERY_NS))
+		return false;
+	l->n_said = l->n;
+	l->said_ns = now_ns;
+	return true;
+}
+
+static void losses_say(struct klog *k, uint64_t now_ns)
+{
+	if (loss_due(&k->dropped, now_ns))
+		log_warn("kernel log: %zu lines were dropped so far, as %s: what they say is not found here; dmesg has "
+			 "them",
+			 k->dropped.n,
+			 k->dropped_err == -EIO      ? "their parsers died again and again"
+			 : k->dropped_err == -EINVAL ? "they are too long"
+						     : strerror(-k->dropped_err));
+	if (loss_due(&k->overrun, now_ns))
+		log_warn(
+			"kernel log: it was overwritten before it was read, %zu times so far: what these lines said is "
+			"not found here; a larger log (log_buf_len=) keeps more",
+			k->overrun.n);
+}
+
+/* Whole lines of what is there; the rest waits for its end. 0, LATER, or what emit() returned. */
 static int lines_take(struct klog *k, uint64_t now_ns)
 {
 	const char *last = memrchr(k->bytes, '\n', k->n);
-	size_t len = last ? (size_t)(last + 1 - k->bytes) : 0;
-	int err = len ? lines_parse(k, len, now_ns) : 0;
+	size_t len = last ? (size_t)(last + 1 - k->bytes) : 0, n = 0;
+	int err = len ? lines_parse(k, len, &n) : 0;
 
+	if (err && is_later(k, err)) {
+		late_begin(k, now_ns);
+		return LATER;
+	}
+	late_end(k, now_ns);
+	if (err)
+		drop_count(k, lines_in(k->bytes, len), err);
 	k->n -= len;
 	memmove(k->bytes, k->bytes + len, k->n);
 	if (k->n > sizeof(k->bytes) - READ_ROOM) /* longer than any line: not one */
 		k->n = 0;
-	return err;
+	return err ? 0 : records_emit(k, n, now_ns);
 }
 
 /* More was there. */
@@ -128,9 +220,11 @@ static bool bytes_read(struct klog *k, int *err)
 	if (got > 0)
 		k->n += got;
 	else if (got < 0 && errno == EINVAL)
-		k->n = 0; /* a line longer than the room */
-	else if (got < 0 && (errno == EPIPE || errno == EINTR))
-		; /* EPIPE: lines were overwritten before we came; the next read goes on behind them */
+		drop_count(k, 1, -EINVAL); /* longer than the room; the next read goes on behind it */
+	else if (got < 0 && errno == EPIPE)
+		k->overrun.n++; /* the next read goes on behind what was overwritten */
+	else if (got < 0 && errno == EINTR)
+		;
 	else if (got < 0 && errno != EAGAIN)
 		*err = -errno;
 	else
@@ -141,14 +235,15 @@ static bool bytes_read(struct klog *k, int *err)
 static int klog_sample(void *state, uint64_t now_ns)
 {
 	struct klog *k = state;
-	int err = 0, read_err = 0;
+	int read_err = 0, err = k->waits ? lines_take(k, now_ns) : 0;
 
 	for (int i = 0; !err && i < READS_MAX && bytes_read(k, &read_err); i++)
 		if (k->n > sizeof(k->bytes) - READ_ROOM)
 			err = lines_take(k, now_ns);
 	if (!err)
 		err = lines_take(k, now_ns);
-	return err ? err : read_err;
+	losses_say(k, now_ns);
+	return err == LATER ? 0 : err ? err : read_err;
 }
 
 static int klog_open(const struct sampler_ctx *ctx, void **ret)
@@ -180,6 +275,10 @@ static void klog_close(void *state)
 
 	if (!k)
 		return;
+	if (k->waits)
+		log_warn("kernel log: %zu lines were not read until the end, as their parser was late; dmesg has them",
+			 lines_in(k->bytes, k->n));
+	losses_say(k, UINT64_MAX);
 	close(k->fd);
 	free(k);
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/side_thread.h"
+#include "inspect/reader/reader.h"
 #include "source.h"
 
 #define THREAD_LIMIT_NS 60000000000ull
@@ -41,13 +42,16 @@ static int counted_emit(void *to, const struct wire_hdr *rec)
 	return err;
 }
 
+/* A helper that is late lacks CPU time, whatever else the sampler may lack. */
 static void trouble_report(struct running *r, int err, const char *after)
 {
+	const char *remedy = r->sampler->remedy ? r->sampler->remedy : "";
+
 	if (r->reported)
 		return;
 	r->reported = true;
 	log_warn("%s (%s): %s; %s%s", r->source->name, r->source->help, strerror(-err),
-		 r->sampler->remedy ? r->sampler->remedy : "", after);
+		 reader_is_late(err) ? "its helper was late: give ranktrace CPU time" : remedy, after);
 }
 
 static void running_open(struct samplers *s, struct running *r)
