@@ -4,6 +4,7 @@
  * full loses nothing; and what a session is given goes through a record.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,7 @@
 #include "base/intern.h"
 #include "base/log.h"
 #include "session/parts/phases.h"
+#include "session/parts/side_write.h"
 #include "tests/unit/job/job_script.h"
 
 static char dir[] = "/tmp/test_phases.XXXXXX", path[64];
@@ -76,6 +78,20 @@ static void learn(struct pauses *s, const struct model *m, const char *site, int
 	}
 }
 
+static int write_now(const struct pauses *own, const struct known_phases *given)
+{
+	struct side_write w;
+	int err = side_write_open(&w, path, "lost");
+
+	side_write_put(&w, phases_print(own, given));
+	while (!err && (w.child || w.next)) {
+		err = side_write_turn(&w, 1);
+		usleep(1000);
+	}
+	side_write_close(&w, 0);
+	return err;
+}
+
 static void what_is_written_is_read(void **state)
 {
 	struct model *m = model_new();
@@ -86,7 +102,7 @@ static void what_is_written_is_read(void **state)
 	(void)state;
 	assert_int_equal(phases_read(path, take, NULL, error, sizeof(error)), -ENOENT);
 	learn(&own, m, "/job/real.py:31 ckpt", 3);
-	assert_int_equal(phases_write(path, &own, &m->known_phases), 0);
+	assert_int_equal(write_now(&own, &m->known_phases), 0);
 	assert_int_equal(phases_read(path, take, NULL, error, sizeof(error)), 0);
 	p = known_phases_at(&got, "train \"7\"", "/job/real.py:31 ckpt");
 	assert_non_null(p);
@@ -97,7 +113,7 @@ static void what_is_written_is_read(void **state)
 	/* a session that meets another place keeps this one */
 	pauses_free(&own);
 	learn(&own, m, "/job/real.py:12 load", 1);
-	assert_int_equal(phases_write(path, &own, &got), 0);
+	assert_int_equal(write_now(&own, &got), 0);
 	assert_int_equal(phases_read(path, take, NULL, error, sizeof(error)), 0);
 	assert_int_equal(got.n, 2);
 	assert_int_equal(known_phases_at(&got, "train \"7\"", "/job/real.py:31 ckpt")->n, 3);
@@ -138,10 +154,11 @@ static void what_cannot_be_written_leaves_the_old(void **state)
 
 	(void)state;
 	learn(&own, m, "x (y)", 1);
-	assert_int_equal(phases_write(path, &own, &m->known_phases), 0);
+	assert_int_equal(write_now(&own, &m->known_phases), 0);
 	snprintf(beside, sizeof(beside), "%s.part", path);
 	assert_int_equal(mkdir(beside, 0700), 0); /* the new file cannot be made */
-	assert_true(phases_write(path, &own, &m->known_phases) < 0);
+	log_quiet = true;
+	assert_true(write_now(&own, &m->known_phases) < 0);
 	assert_int_equal(rmdir(beside), 0);
 	assert_int_equal(phases_read(path, take, NULL, error, sizeof(error)), 0);
 	assert_int_equal(got.n, 1);
@@ -192,6 +209,55 @@ static void a_bad_file_is_left_alone(void **state)
 	pipeline_free(p);
 }
 
+static void ticks(struct session_phases *s, uint64_t *now_ns, int n)
+{
+	for (int i = 0; i < n; i++, *now_ns += SEC) {
+		session_phases_tick(s, *now_ns);
+		usleep(1000);
+	}
+}
+
+static int phases_in_file(void)
+{
+	char error[256];
+
+	known_phases_free(&got);
+	got = (struct known_phases){ 0 };
+	return phases_read(path, take, NULL, error, sizeof(error)) ? -1 : (int)got.n;
+}
+
+/* The disk stands, as its pause is learnt: the loop goes on, and all is written once it answers. A pipe without a
+ * reader is such a disk. */
+static void no_tick_waits_for_the_disk(void **state)
+{
+	struct pipeline *p = pipeline_new();
+	struct session_phases *s = session_phases_open(path, p, feed, p);
+	struct pauses *own = (struct pauses *)pipeline_pauses(p); /* as the detectors do */
+	uint64_t now_ns = 100 * SEC;
+	char beside[80];
+	int fd;
+
+	(void)state;
+	log_quiet = true;
+	snprintf(beside, sizeof(beside), "%s.part", path);
+	assert_int_equal(mkfifo(beside, 0600), 0);
+	alarm(60);
+	learn(own, pipeline_model(p), "/job/real.py:31 ckpt", 1);
+	ticks(s, &now_ns, 40);
+	learn(own, pipeline_model(p), "/job/real.py:12 load", 1);
+	ticks(s, &now_ns, 40);
+	assert_int_equal(phases_in_file(), -1);
+	fd = open(beside, O_RDONLY | O_NONBLOCK); /* it answers: no pipe can be had on disk, an error */
+	unlink(beside);
+	for (int i = 0; i < 1000 && phases_in_file() != 2; i++)
+		ticks(s, &now_ns, 10);
+	assert_int_equal(phases_in_file(), 2);
+	session_phases_close(s);
+	alarm(0);
+	close(fd);
+	pipeline_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +266,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_cannot_be_written_leaves_the_old, start, end),
 		cmocka_unit_test_setup_teardown(a_session_is_reported_by_records, start, end),
 		cmocka_unit_test_setup_teardown(a_bad_file_is_left_alone, start, end),
+		cmocka_unit_test_setup_teardown(no_tick_waits_for_the_disk, start, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,16 +16,16 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/new_file.h"
 #include "flight/flight.h"
 #include "record.h"
 #include "schemas/collector.h"
-#include "sink/sink_io.h"
+#include "session/parts/side_write.h"
 
 #define VERSION 1
 #define FILE_MAX (4u << 20)
 #define TEXT_MAX 256
 #define WRITE_EVERY_NS 30000000000ull
+#define CLOSE_MS 5000
 
 /* --- reading --- */
 
@@ -146,7 +146,7 @@ static bool is_met(const struct pauses *own, const struct known_phase *given)
 }
 
 /* Those met in this session first: beyond the limit the others are forgotten. */
-static char *phases_print(const struct pauses *own, const struct known_phases *given)
+char *phases_print(const struct pauses *own, const struct known_phases *given)
 {
 	cJSON *root = cJSON_CreateObject(), *all;
 	size_t n = own->n;
@@ -167,43 +167,11 @@ static char *phases_print(const struct pauses *own, const struct known_phases *g
 	return text;
 }
 
-static int text_write(const char *path, const char *text)
-{
-	int fd = new_file_open(path), err;
-
-	if (fd < 0)
-		return fd;
-	err = write_whole(fd, text, strlen(text));
-	if (!err && fsync(fd))
-		err = -errno;
-	if (close(fd) && !err)
-		err = -errno;
-	return err;
-}
-
-int phases_write(const char *path, const struct pauses *own, const struct known_phases *given)
-{
-	char beside[4096], *text = phases_print(own, given);
-	int err;
-
-	if (!text)
-		return -ENOMEM;
-	if ((size_t)snprintf(beside, sizeof(beside), "%s.part", path) >= sizeof(beside))
-		err = -ENAMETOOLONG;
-	else
-		err = text_write(beside, text);
-	if (!err && rename(beside, path))
-		err = -errno;
-	if (err && err != -ENAMETOOLONG)
-		unlink(beside);
-	free(text);
-	return err;
-}
-
 /* --- a session --- */
 
 struct session_phases {
 	char *path; /* NULL: nothing is kept */
+	struct side_write file;
 	const struct pipeline *pipeline;
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *to;
@@ -266,7 +234,9 @@ struct session_phases *session_phases_open(const char *path, const struct pipeli
 	if (!s)
 		return NULL;
 	*s = (struct session_phases){ .path = strdup(path), .pipeline = p, .emit = emit, .to = to };
-	err = phases_read(path, phase_emit, s, error, sizeof(error));
+	err = s->path ? side_write_open(&s->file, s->path, "known phases are not kept over restarts") : -ENOMEM;
+	snprintf(error, sizeof(error), "%s", strerror(-err));
+	err = err ? err : phases_read(path, phase_emit, s, error, sizeof(error));
 	if (!err || err == -ENOENT)
 		return s;
 	log_warn("%s: %s: it stays as it is, and no known phases are kept; move it away, or give another with --phases",
@@ -279,32 +249,38 @@ struct session_phases *session_phases_open(const char *path, const struct pipeli
 static void save(struct session_phases *s)
 {
 	const struct pauses *own = pipeline_pauses(s->pipeline);
-	int err;
+	char *text;
 
-	if (!s->path || !own || own->n_learnt == s->n_learnt)
+	if (!own || own->n_learnt == s->n_learnt)
 		return;
-	err = phases_write(s->path, own, &pipeline_model(s->pipeline)->known_phases);
-	if (err) {
-		log_warn("%s: %s: known phases are not kept over restarts", s->path, strerror(-err));
-		free(s->path);
-		s->path = NULL;
-	}
+	text = phases_print(own, &pipeline_model(s->pipeline)->known_phases);
+	if (!text)
+		return; /* no memory: the next time */
+	side_write_put(&s->file, text);
 	s->n_learnt = own->n_learnt;
 }
 
+/* What could not be written is tried again, as a full disk gets room. */
 void session_phases_tick(struct session_phases *s, uint64_t now_ns)
 {
-	if (now_ns < s->written_ns + WRITE_EVERY_NS)
+	if (!s->path)
 		return;
-	s->written_ns = now_ns;
-	save(s);
+	if (now_ns >= s->written_ns + WRITE_EVERY_NS) {
+		s->written_ns = now_ns;
+		save(s);
+	}
+	if (side_write_turn(&s->file, now_ns))
+		s->n_learnt = 0;
 }
 
 void session_phases_close(struct session_phases *s)
 {
 	if (!s)
 		return;
-	save(s);
+	if (s->path) {
+		save(s);
+		side_write_close(&s->file, CLOSE_MS);
+	}
 	free(s->path);
 	free(s);
 }

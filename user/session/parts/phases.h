@@ -17,8 +17,10 @@
  * returned; -errno (-ENOENT: no file yet), or -EPROTO, with the reason in `error`. */
 int phases_read(const char *path, int (*each)(void *to, const struct known_phase_event *p), void *to, char *error,
 		size_t size);
-/* What this session learnt, and what it read and did not meet again. 0 or -errno; the old file stays then. */
-int phases_write(const char *path, const struct pauses *own, const struct known_phases *given);
+/* The text of a file of what this session learnt, and of what it read and did not meet again. free() it; NULL: no
+ * memory.
+ */
+char *phases_print(const struct pauses *own, const struct known_phases *given);
 
 /* Where a daemon keeps them: $STATE_DIRECTORY, else FLIGHT_DIR. NULL: neither may be written to. free() it. */
 char *phases_path_default(void);
@@ -29,9 +31,9 @@ struct session_phases;
  */
 struct session_phases *session_phases_open(const char *path, const struct pipeline *p,
 					   int (*emit)(void *to, const struct wire_hdr *rec), void *to);
-/* Writes the file if something was learnt; not more often than twice a minute. */
+/* Has the file written, without a wait, if something was learnt; not more often than twice a minute. */
 void session_phases_tick(struct session_phases *s, uint64_t now_ns);
-/* Writes what is left. */
+/* Writes what is left, or says that the disk did not take it within 5 s. */
 void session_phases_close(struct session_phases *s);
 
 #endif
