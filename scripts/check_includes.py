@@ -68,6 +68,7 @@ ALLOWED = {
     "user/autopsy": ["*"],
     "user/hub": ["*"],
     "user/hub/mark": ["user", "user/base", "user/bus"],
+    "user/hub/time": ["user"],
     "user/cmd": ["*"],
     "user/cmd/ps": ["*"],
     "user/cmd/cluster": ["*"],

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "cluster/report_queue.h"
 
 #define JOB_QUIET_NS 120000000000ull /* then it is forgotten */
@@ -24,6 +25,11 @@ int follower_init(struct follower *f, const char *name, struct bus *bus, const c
 
 /* --- reports --- */
 
+static int job_clock(const struct follower *f, struct hub_job *j)
+{
+	return hub_job_clock(j, f->time.now_ns, -f->time.moved_ns);
+}
+
 static struct hub_job *job_of(struct follower *f, const char *name, const Cluster__NodeReport *r, uint64_t now_ns)
 {
 	struct hub_job *j = f->jobs;
@@ -33,6 +39,10 @@ static struct hub_job *job_of(struct follower *f, const char *name, const Cluste
 	if (j || f->n_jobs == JOBS_MAX)
 		return j;
 	j = hub_job_new(name, f->name, f->bus, r, now_ns);
+	if (j && f->time.moved_ns && job_clock(f, j)) {
+		hub_job_free(j);
+		j = NULL;
+	}
 	if (!j)
 		return NULL;
 	j->next = f->jobs;
@@ -99,7 +109,7 @@ static int queue_feed(struct follower *f)
 
 static int queue_put(struct follower *f, struct host *host, Cluster__NodeReport *r, size_t bytes)
 {
-	struct queued_report one = { .r = r, .of = host, .ns = f->now_ns, .at_ns = host->at_ns };
+	struct queued_report one = { .r = r, .of = host, .ns = f->time.now_ns, .at_ns = host->at_ns };
 	int err = report_queue_put(f->queue, &one, bytes);
 
 	if (err == -EAGAIN) {
@@ -109,18 +119,58 @@ static int queue_put(struct follower *f, struct host *host, Cluster__NodeReport 
 	if (err)
 		report_free(r);
 	else if (f->queue->n == 1)
-		f->queue_ns = f->now_ns;
+		f->queue_ns = f->time.now_ns;
 	return err;
+}
+
+/* --- time --- */
+
+static void step_say(int64_t step_ns)
+{
+	log_warn("the clock of the server that stores reports was stepped %s by %.1f s, or another server stores them: "
+		 "verdicts go on by this hub's own clock; look at NTP on the servers",
+		 step_ns < 0 ? "back" : "forward", (double)llabs(step_ns) * 1e-9);
+}
+
+/* Of a message that was taken before nothing is known of now: a cursor that begins anew reads two minutes again. */
+static int time_take(struct follower *f, const struct bus_message *msg)
+{
+	int64_t step_ns = stream_time_take(&f->time, (uint64_t)msg->stored_ns, !msg->n_behind, clock_monotonic_ns());
+	int err = 0;
+
+	if (step_ns && f->bus)
+		step_say(step_ns);
+	if (step_ns && f->time.misplaced)
+		hosts_clocks_forget(&f->hosts);
+	for (struct hub_job *j = step_ns ? f->jobs : NULL; j && !err; j = j->next)
+		err = job_clock(f, j);
+	return err;
+}
+
+/* --- messages --- */
+
+static int new_take(struct follower *f, const struct bus_message *msg, struct host_message_id *id,
+		    Cluster__NodeReport *r)
+{
+	int err = hosts_boots(&f->hosts, id) ? queue_feed(f) : 0; /* its times are of the clock before */
+	struct host *host = NULL;
+	enum host_message what;
+
+	err = err ? err : time_take(f, msg);
+	id->stored_ns = f->time.stored_ns;
+	what = hosts_take(&f->hosts, id, &host);
+	if (what == HOST_NEW && !err)
+		return queue_put(f, host, r, msg->len);
+	report_free(r);
+	return what == HOST_NO_MEMORY ? -ENOMEM : err;
 }
 
 static int report_take(struct follower *f, const struct bus_message *msg)
 {
 	Cluster__NodeReport *r;
 	enum report_fault fault = report_unpack(msg->data, msg->len, &r);
-	struct host *host = NULL;
 	struct host_message_id id;
 	enum host_message what;
-	int err = 0;
 
 	f->health.n_reports++;
 	if (fault) {
@@ -132,55 +182,33 @@ static int report_take(struct follower *f, const struct bus_message *msg)
 				       .boot_id = r->boot_id,
 				       .agent = r->agent,
 				       .sequence = r->sequence,
-				       .made_ns = r->now_ns,
-				       .stored_ns = f->now_ns };
-	if (hosts_boots(&f->hosts, &id))
-		err = queue_feed(f); /* its times are of the clock before */
-	what = hosts_take(&f->hosts, &id, &host);
+				       .made_ns = r->now_ns };
+	what = hosts_look(&f->hosts, &id);
 	f->health.refused[HUB_REFUSED_FORGED] += what == HOST_FORGED;
 	f->health.n_repeated += what == HOST_REPEATED;
-	if (what == HOST_NEW && !err)
-		return queue_put(f, host, r, msg->len);
+	if (what == HOST_NEW)
+		return new_take(f, msg, &id, r);
 	report_free(r);
-	return what == HOST_NO_MEMORY ? -ENOMEM : err;
-}
-
-/* --- time --- */
-
-static void time_set(struct follower *f, uint64_t stored_ns)
-{
-	f->now_ns = stored_ns > f->now_ns ? stored_ns : f->now_ns + 1;
-	f->now_mono_ns = clock_monotonic_ns();
-}
-
-/* No message came: it goes on all the same, or a silent host would never be one. */
-static void time_pass(struct follower *f)
-{
-	uint64_t mono_ns = clock_monotonic_ns();
-
-	if (!f->now_ns)
-		return;
-	f->now_ns += mono_ns - f->now_mono_ns;
-	f->now_mono_ns = mono_ns;
+	return 0;
 }
 
 int follower_take(struct follower *f, const struct bus_message *msg)
 {
 	int err;
 
-	time_set(f, (uint64_t)msg->stored_ns);
 	f->health.last_report_ns = (uint64_t)msg->stored_ns;
 	f->health.n_unread = msg->n_behind;
 	err = report_take(f, msg);
+	f->time.empty = false;
 	f->caught_up |= !msg->n_behind;
-	if (!err && (!msg->n_behind || f->now_ns >= f->queue_ns + JOB_TICK_NS))
+	if (!err && (!msg->n_behind || f->time.now_ns >= f->queue_ns + JOB_TICK_NS))
 		err = queue_feed(f);
 	return err;
 }
 
 int follower_pass(struct follower *f)
 {
-	time_pass(f);
+	stream_time_pass(&f->time, clock_monotonic_ns());
 	return queue_feed(f);
 }
 
@@ -189,7 +217,7 @@ int follower_ticks(struct follower *f)
 	int err = 0;
 
 	for (struct hub_job *j = f->queue->n ? NULL : f->jobs; j && !err; j = j->next)
-		err = hub_job_ticks(j, &f->hosts, f->now_ns);
+		err = hub_job_ticks(j, &f->hosts, f->time.now_ns);
 	return err;
 }
 
@@ -209,7 +237,7 @@ static void job_forget(struct follower *f, struct hub_job **at)
 void follower_forget(struct follower *f)
 {
 	for (struct hub_job **at = &f->jobs; *at;)
-		if (f->now_ns > (*at)->report_ns + JOB_QUIET_NS && !(*at)->incidents)
+		if (f->time.now_ns > (*at)->report_ns + JOB_QUIET_NS && !(*at)->incidents)
 			job_forget(f, at);
 		else
 			at = &(*at)->next;

@@ -3,13 +3,13 @@
  * follower.h - the reports of all hosts, as jobs that are judged: what every hub does with each job, its own or
  * another hub's, and what `ranktrace top` looks at. It reads no bus and writes nothing: messages are handed to it.
  *
- * Time is that of the stream: what the server stamped on messages, so that all who follow judge the same jobs at the
- * same times; where no message comes, it goes on by this process's clock.
+ * Time is the hub's axis: stream_time.h.
  */
 #ifndef RANKTRACE_HUB_FOLLOWER_H
 #define RANKTRACE_HUB_FOLLOWER_H
 
 #include "hub/hub_metrics.h"
+#include "hub/time/stream_time.h"
 
 struct report_queue;
 
@@ -19,11 +19,11 @@ struct follower {
 	const char *job;  /* of this one alone; NULL: all */
 	struct hosts hosts;
 	struct report_queue *queue; /* fetched, and not judged yet */
-	uint64_t queue_ns;          /* of the stream: when its first report was stored */
+	uint64_t queue_ns;          /* on the axis: when its first report was stored */
 	struct hub_job *jobs;
 	size_t n_jobs;
-	uint64_t now_ns, now_mono_ns; /* of the stream; this process's clock then */
-	bool caught_up;               /* the past that the stream holds was gone through */
+	struct stream_time time;
+	bool caught_up; /* the past that the stream holds was gone through */
 	struct hub_health health;
 };
 
@@ -33,7 +33,7 @@ int follower_init(struct follower *f, const char *name, struct bus *bus, const c
 void follower_free(struct follower *f);
 /* Each of these 0 or -ENOMEM. A message of the stream of reports, in its order: */
 int follower_take(struct follower *f, const struct bus_message *msg);
-/* there is none now: what was fetched is judged, and time goes on; */
+/* there is none in hand now (ask before waiting for one): what was fetched is judged, and time goes on; */
 int follower_pass(struct follower *f);
 /* then, after either, the detectors of each job when it is time. */
 int follower_ticks(struct follower *f);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HALF_NS 60000000000ull
+#define HALF_NS 60000000000ll
 #define HOSTS_MAX 65535
 
 static void host_free(struct host *h)
@@ -110,7 +110,7 @@ static void clock_note(struct host_clock *c, const struct host_message_id *id)
 {
 	int64_t late_ns = (int64_t)(id->stored_ns - id->made_ns);
 
-	if (!c->half_ns || id->stored_ns - c->half_ns > HALF_NS) {
+	if (!c->half_ns || (int64_t)(id->stored_ns - c->half_ns) > HALF_NS) {
 		c->before_ns = c->half_ns ? c->least_ns : late_ns;
 		c->least_ns = late_ns;
 		c->half_ns = id->stored_ns;
@@ -127,6 +127,12 @@ uint64_t host_time(const struct host *h, uint64_t ns)
 	return ns && (int64_t)at > 0 ? at : 0;
 }
 
+void hosts_clocks_forget(struct hosts *h)
+{
+	for (struct host *one = h->all; one; one = one->hh.next)
+		one->clock = (struct host_clock){};
+}
+
 bool hosts_boots(const struct hosts *h, const struct host_message_id *id)
 {
 	const struct host *one = host_find(h, id->name);
@@ -134,26 +140,32 @@ bool hosts_boots(const struct hosts *h, const struct host_message_id *id)
 	return one && strcmp(one->boot_id, id->boot_id);
 }
 
-enum host_message hosts_take(struct hosts *h, const struct host_message_id *id, struct host **ret)
+enum host_message hosts_look(const struct hosts *h, const struct host_message_id *id)
 {
-	struct host *one = host_find(h, id->name);
+	const struct host *one = host_find(h, id->name);
 	char token[BUS_TOKEN_MAX];
-	uint64_t at_ns;
 
 	bus_token(id->name, token);
 	if (strcmp(token, id->token))
 		return HOST_FORGED;
-	one = one ? one : host_new(h, id);
 	if (!one)
+		return HOST_NEW;
+	if (strcmp(one->boot_id, id->boot_id))
+		return boot_is_old(one, id->boot_id) ? HOST_REPEATED : HOST_NEW;
+	return is_behind(one, id) ? HOST_REPEATED : HOST_NEW;
+}
+
+enum host_message hosts_take(struct hosts *h, const struct host_message_id *id, struct host **ret)
+{
+	enum host_message what = hosts_look(h, id);
+	struct host *one = host_find(h, id->name);
+	uint64_t at_ns;
+
+	if (what != HOST_NEW)
+		return what;
+	one = one ? one : host_new(h, id);
+	if (!one || (strcmp(one->boot_id, id->boot_id) && !host_boots(one, id->boot_id)))
 		return HOST_NO_MEMORY;
-	if (strcmp(one->boot_id, id->boot_id)) {
-		if (boot_is_old(one, id->boot_id))
-			return HOST_REPEATED;
-		if (!host_boots(one, id->boot_id))
-			return HOST_NO_MEMORY;
-	}
-	if (is_behind(one, id))
-		return HOST_REPEATED;
 	number_note(one, id);
 	clock_note(&one->clock, id);
 	at_ns = host_time(one, id->made_ns);

@@ -56,8 +56,14 @@ struct host_message_id {
 /* *ret: the host that it came from; HOST_NEW alone. */
 enum host_message hosts_take(struct hosts *h, const struct host_message_id *id, struct host **ret);
 
+/* What hosts_take() would say, but for memory; `stored_ns` is not read. */
+enum host_message hosts_look(const struct hosts *h, const struct host_message_id *id);
+
 /* It is of another boot than the host's newest message: taken, it changes host_time(). */
 bool hosts_boots(const struct hosts *h, const struct host_message_id *id);
+
+/* What is known of their clocks was learned from wrong times on the hub's axis. */
+void hosts_clocks_forget(struct hosts *h);
 
 /* A time of the host's clock on the hub's axis; never behind that of its newest message. */
 uint64_t host_time(const struct host *h, uint64_t ns);

@@ -86,10 +86,10 @@ static void follow_again(struct hub *h, int err)
 	h->cursor = NULL;
 }
 
-/* Waits only where there is nothing to do. */
+/* Waits only where there is nothing to do, and none is in hand: so it is known of the next one that it did not wait. */
 static int message_take(struct hub *h)
 {
-	int wait_ms = h->f.queue->n ? 0 : FETCH_MS, n = 0;
+	int wait_ms = h->f.queue->n || !h->f.time.empty ? 0 : FETCH_MS, n = 0;
 	struct bus_message msg;
 
 	if (h->cursor)
@@ -114,7 +114,7 @@ static void metrics_turn(struct hub *h)
 		return;
 	h->f.health.n_carried = h->f.queue->n_carried;
 	hub_metrics_write(metrics_endpoint_page(h->metrics, mono_ns), &h->f.health, &h->f.hosts, h->f.jobs,
-			  h->f.now_ns);
+			  h->f.time.now_ns);
 	metrics_endpoint_publish(h->metrics);
 	h->f.health.turn_gap_ns = 0;
 }

@@ -14,11 +14,10 @@ enum hub_refused { HUB_REFUSED_FORGED = REPORT_FAULTS, HUB_REFUSED_KINDS }; /* b
 struct hub_health { /* what a hub counts, since its start */
 	uint64_t start_realtime_ns;
 	uint64_t n_reports, n_repeated, refused[HUB_REFUSED_KINDS];
-	uint64_t n_carried; /* a newer report of their host was judged in their place */
-	uint64_t n_unread,
-		last_report_ns;          /* of the newest message; on the hub's axis, the server's wall clock; 0 none */
-	uint64_t turn_gap_ns;            /* the longest, since the page before */
-	struct tally_findings forgotten; /* of jobs that are over */
+	uint64_t n_carried;                /* a newer report of their host was judged in their place */
+	uint64_t n_unread, last_report_ns; /* of the newest message, on the server's wall clock; 0 none */
+	uint64_t turn_gap_ns;              /* the longest, since the page before */
+	struct tally_findings forgotten;   /* of jobs that are over */
 };
 
 const char *hub_refused_text(int why); /* "malformed"; by enum report_fault and enum hub_refused */

@@ -27,7 +27,7 @@ static struct wire_hdr own_hdr(size_t size, uint8_t kind, uint64_t now_ns)
 	return (struct wire_hdr){ .size = size, .tracer = WIRE_COLLECTOR, .kind = kind, .ts_ns = now_ns };
 }
 
-/* The hub's axis is the server's wall clock: what people are shown is that. */
+/* The hub's axis begins as the server's wall clock, which is what people are shown: see hub_job_clock(). */
 static int start_feed(struct hub_job *j, const Cluster__NodeReport *limits, uint64_t now_ns)
 {
 	union {
@@ -94,6 +94,14 @@ struct hub_job *hub_job_new(const char *name, const char *hub, struct bus *b, co
 		return j;
 	hub_job_free(j);
 	return NULL;
+}
+
+int hub_job_clock(struct hub_job *j, uint64_t now_ns, int64_t wall_ns)
+{
+	struct record_clock c = { .hdr = own_hdr(sizeof(c), RECORD_CLOCK, now_ns),
+				  .realtime_offset_ns = (uint64_t)wall_ns };
+
+	return pipeline_feed(j->pipeline, &c.hdr);
 }
 
 void hub_job_free(struct hub_job *j)

@@ -50,6 +50,8 @@ int hub_job_report(struct hub_job *j, const struct host *h, const Cluster__NodeR
 /* A report of a host that it knows, which says nothing of it any more. */
 int hub_job_other_report(struct hub_job *j, const struct host *h, const Cluster__NodeReport *r);
 int hub_job_ticks(struct hub_job *j, const struct hosts *hosts, uint64_t now_ns);
+/* From now on the server's wall clock is the axis and so many ns. */
+int hub_job_clock(struct hub_job *j, uint64_t now_ns, int64_t wall_ns);
 /* Lease, and what is still to be written; `mono_ns`: this hub's clock. */
 void hub_job_turn(struct hub_job *j, uint64_t mono_ns);
 void hub_job_give_up(struct hub_job *j);

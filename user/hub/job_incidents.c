@@ -84,9 +84,9 @@ static uint64_t key_free(const struct hub_job *j, uint64_t key)
 	return key;
 }
 
-static void id_make(char to[FINDING_ID_MAX], const struct hub_job *j, const struct incident *i, uint64_t key)
+static void id_make(char to[FINDING_ID_MAX], const struct hub_job *j, uint64_t open_ns, uint64_t key)
 {
-	time_t open = (time_t)(i->open_ns / SEC);
+	time_t open = (time_t)(open_ns / SEC);
 	char when[24] = "0";
 	struct tm utc;
 
@@ -125,7 +125,7 @@ static struct job_incident *incident_new(struct hub_job *j, const struct inciden
 	if (l)
 		memcpy(o->id, l->id, sizeof(o->id));
 	else
-		id_make(o->id, j, i, o->key);
+		id_make(o->id, j, i->open_ns + m->realtime_offset_ns, o->key);
 	while (*end)
 		end = &(*end)->next;
 	*end = o;

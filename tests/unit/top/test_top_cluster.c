@@ -172,13 +172,13 @@ static void a_cut_is_said(void **state)
 	show_begin(NULL);
 	time_goes(5, RANKS);
 	head_write(&(struct top_report_head){ .said = TOP_CUT });
-	shown.c.f.now_mono_ns -= 60 * SEC;
+	shown.c.f.time.mono_ns -= 60 * SEC;
 	take();
 	draw(24, 80);
 	assert_line(0, "NO CONNECTION");
 	assert_line(1, "4 ranks: 4 moves ");
 	time_goes(1, RANKS);
-	shown.c.f.now_mono_ns -= 60 * SEC;
+	shown.c.f.time.mono_ns -= 60 * SEC;
 	take(); /* the bus has said nothing: it may be behind */
 	draw(24, 80);
 	assert_line(1, "4 ranks: 4 moves ");

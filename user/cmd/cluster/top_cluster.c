@@ -179,7 +179,7 @@ int top_cluster_open(struct top_cluster *c, const char *job, const struct top_ch
 /* By then an agent that lives was heard, ten times. */
 static bool is_nothing(const struct top_cluster *c, uint64_t waited_ns)
 {
-	return c->over || (!c->f.now_ns && waited_ns > NOTHING_NS);
+	return c->over || (!c->f.time.now_ns && waited_ns > NOTHING_NS);
 }
 
 int top_cluster_catch_up(struct top_cluster *c)
@@ -196,7 +196,7 @@ int top_cluster_catch_up(struct top_cluster *c)
 		now_ns = clock_monotonic_ns();
 		caught_ns = caught_ns ? caught_ns : c->f.caught_up ? now_ns : 0;
 	}
-	return err ? err : caught_ns ? 0 : c->f.now_ns ? -ETIMEDOUT : -ENODATA;
+	return err ? err : caught_ns ? 0 : c->f.time.now_ns ? -ETIMEDOUT : -ENODATA;
 }
 
 int top_cluster_close(struct top_cluster *c)
