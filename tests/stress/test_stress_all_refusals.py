@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ranktrace stress all` where it cannot test, and `stress inventory`: a busy or lost GPU, no driver, usage, Ctrl-C;
 versions that do not fit, and a process that was left over."""
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ sys.path[1:1] = [f"{here}/../aid", f"{here}/../replay"]
 import job
 from stress import LOST, QUICK, Gpus, expect, stress, without
 from test_stress_schema import lines_check
+from verbs_sim import Verbs, library
 
 
 def not_possible():
@@ -50,6 +52,26 @@ def interrupted():
     job.check(p.returncode == 3 and "gpu: " in err and "stopped before it began" in out, f"{out}{err}")
 
 
+def interrupted_behind_wrong_data():
+    """What a test has seen when it is cut is a fault, and no 'cut'."""
+    g, v = Gpus(1), Verbs(4, SIM_VERBS_FLIP=1)
+    env = dict(g.env, **{name: value for name, value in v.env.items() if name not in os.environ})
+    p = subprocess.Popen([os.path.abspath(job.RANKTRACE), "stress", *QUICK, "--verbs", library(), "--no-gpus", "--json",
+                          "--shapes", "nic-to-nic", "--operations", "write", "--measures", "bandwidth"],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    lines = []
+    while not lines or not lines[-1].get("wrong"):
+        lines.append(json.loads(p.stdout.readline()))
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=30)
+    lines += map(json.loads, out.splitlines())
+    stage = next(x for x in lines if x.get("stage") == "rdma")
+    found = [[x[end].get("device") for end in ("subject", "to") if end in x] for x in lines if x["type"] == "fault"]
+    print(f"Ctrl-C behind wrong data: exit {p.returncode}, {stage['status']}, {found}")
+    job.check(p.returncode == 1 and stage["status"] == "failed" and found, f"{stage} {found} {err}")
+    job.check(all("sim1" in ends for ends in found), f"{found}")
+
+
 def inventory():
     proc = f"{Gpus(1).dir}/version"
     with open(proc, "w", encoding="utf-8") as f:
@@ -74,5 +96,5 @@ def inventory():
     job.check(len(left) == 1 and left[0]["kind"] == "left_over" and left[0]["subject"]["gpu"] == 1, f"{left}")
 
 
-for case in (not_possible, interrupted, inventory):
+for case in (not_possible, interrupted, interrupted_behind_wrong_data, inventory):
     case()

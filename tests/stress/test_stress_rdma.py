@@ -2,6 +2,7 @@
 """`ranktrace stress rdma` over a stand-in for libibverbs: healthy ports pass in every shape; wrong data, a dead port or
 link, a slow one, lost packets, a port that is down or set otherwise are found, and the right port is named; hosts come
 together over TCP; what cannot be tested is no pass."""
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +24,11 @@ LINKS = ["--shapes", "nic-to-nic"]
 
 def device_of(fault):
     return fault["subject"].get("device")
+
+
+def ends_of(fault):
+    """Of a link both: the one that sends first."""
+    return (device_of(fault), *([fault["to"].get("device")] if "to" in fault else []))
 
 
 def check(what, status, by, err, code, device=None, kind=None, words=""):
@@ -218,12 +224,38 @@ def interrupted():
     print(f"Ctrl-C: exit {p.returncode} after {time.monotonic() - begin:.1f} s: {err.strip()}")
     job.check(p.returncode == 3 and "partial: stopped by a signal" in out and "no verdict" in err, f"{out}{err}")
     job.check(": passed" not in out, f"a partial run says passed: {out}")
+    for what, env, seen, kind, device in (
+            ("wrong data", dict(FLIP=1), lambda c: c["wrong"], "corruption", "sim1"),
+            ("a dead link", dict(DEAD_LINK="0:1"), lambda c: c["status"] == "failed", "dead_link", "sim0"),
+            ("lost packets", dict(LOSS=1), lambda c: c.get("lost", 0) > 8, "packet_loss", None)):
+        v = Verbs(4, **{f"SIM_VERBS_{k}": x for k, x in env.items()})
+        p = subprocess.Popen(v.argv("--json", "--shapes", "nic-to-nic,mesh", "--time", "0.01"), stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, env=v.env)
+        lines = lines_until(p, lambda x, seen=seen: x["type"] == "port_case" and seen(x))
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+        by = by_type("".join(lines) + out)
+        found = [(ends_of(f), f["kind"]) for f in by.get("fault", [])]
+        print(f"Ctrl-C behind {what}: exit {p.returncode}, {found}")
+        job.check(p.returncode == 1 and {k for _, k in found} == {kind}, f"{what}: {found} {by['end']} {err}")
+        job.check(all(device in (None, *ends) for ends, _ in found), f"{what}: {found}")
+        job.check("stopped by a signal" in by["end"][0]["partial"], f"{by['end']}")
+
+
+def lines_until(p, wanted):
+    """What it prints as JSON up to the first line that is wanted."""
+    lines = []
+    for line in p.stdout:
+        lines.append(line)
+        if wanted(json.loads(line)):
+            return lines
+    job.fail(f"never printed: {lines[-3:]} {p.stderr.read()}")
 
 
 # --- several hosts ---
 
-def launched(n, *args, ports=2, skip=(), envs=None, limit="30"):
-    """By torchrun's variables: [(exit status, lines, standard error)]. Of `skip` none is started."""
+def begun(n, *args, ports=2, skip=(), envs=None, limit="30"):
+    """By torchrun's variables: a process a host. Of `skip` none is started. `ports`: of each host, or of all."""
     shared, port, ps = Verbs(1).dir + "/shared", draw.randrange(20000, 30000), []
     for rank in range(n):
         if rank in skip:
@@ -233,8 +265,43 @@ def launched(n, *args, ports=2, skip=(), envs=None, limit="30"):
                      MASTER_PORT=str(port), NCCL_HOSTID=f"node{rank}")
         ps.append(subprocess.Popen(v.argv("--json", "--limit", limit, *args), stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=v.env))
+    return ps
+
+
+def launched(n, *args, **how):
+    """[(exit status, lines, standard error)] a host."""
+    ps = begun(n, *args, **how)
     outs = [p.communicate(timeout=120) for p in ps]
     return [(p.returncode, by_type(o[0]), o[1]) for p, o in zip(ps, outs)]
+
+
+def hosts_interrupted():
+    """A signal to one host, the first or another, or to all: all end within a second or two, with one status, and
+    nothing that the end itself cut is a fault."""
+    forever = ["--operations", "write", "--measures", "bandwidth", *LINKS, "--time", "60"]
+    real = dict(SIM_VERBS_HANG=9)  # of no port: the real clock
+    for at, flip in (((0,), None), ((1,), None), ((0, 1), None), ((1, 0), None), ((0,), 1)):
+        args = ["--operations", "read,write", *forever[2:]] if flip is not None else forever
+        env = dict(real) if flip is None else {}
+        extra = ["--time", "0.05", "--shapes", "nic-to-nic,mesh"] if flip is not None else []
+        ps = begun(2, *args, *extra, envs={i: dict(env, **({} if flip is None else dict(SIM_VERBS_FLIP=flip)))
+                                             for i in range(2)})
+        lines = lines_until(ps[0], lambda x: x["type"] == ("begin" if flip is None else "port_case"))
+        time.sleep(1.5 if flip is None else 0)
+        begin = time.monotonic()
+        for i in at:
+            ps[i].send_signal(signal.SIGINT)
+        outs = [p.communicate(timeout=60) for p in ps]
+        took = time.monotonic() - begin
+        by, codes = by_type("".join(lines) + outs[0][0]), [p.returncode for p in ps]
+        found = [(ends_of(f), f["kind"]) for f in by.get("fault", [])]
+        print(f"Ctrl-C on {at}: exit {codes} after {took:.1f} s, {found}, {by['end'][0]['partial']}")
+        job.check(took < 3.5, f"Ctrl-C on {at}: {took:.1f} s")
+        job.check(bool(found) == (flip is not None), f"{at}: {found} {outs}")
+        job.check(codes == [1 if found else 3] * 2, f"{at}: {codes} {outs}")
+        job.check(all(f"sim{flip}" in ends and kind == "corruption" for ends, kind in found), f"{found}")
+        want = "stopped by a signal" if 0 in at else "host node1 was stopped by a signal"
+        job.check(want in by["end"][0]["partial"], f"{by['end']}")
 
 
 def hosts():
@@ -318,7 +385,8 @@ def host_dies():
 
 
 library()
-cases = (healthy, faults, dips, ordinary, baseline, refusals, interrupted, hosts, hosts_list, host_dies)
+cases = (healthy, faults, dips, ordinary, baseline, refusals, interrupted, hosts, hosts_interrupted, hosts_list,
+         host_dies)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     begin_s = time.monotonic()
     case()

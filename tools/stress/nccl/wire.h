@@ -22,10 +22,10 @@ enum wire_type {
 	WIRE_JOINED,    /* rank: the communicator is there, or not */
 	WIRE_CASE,      /* to a rank: do your part of this */
 	WIRE_RESULT,
-	WIRE_LEAVE, /* to a rank: the group is over; 1: and start anew */
-	WIRE_END,   /* to a rank: the test is over */
-	WIRE_FAULT, /* rank: what its GPU's health was */
-	WIRE_BYE,
+	WIRE_LEAVE,  /* to a rank: the group is over; 1: and start anew */
+	WIRE_END,    /* to a rank: the test is over */
+	WIRE_FAULT,  /* rank: what its GPU's health was */
+	WIRE_BYE,    /* rank: I end; host of stress rdma: a signal stopped me */
 	WIRE_STATUS, /* to a rank, a host: the exit status of all */
 	/* stress rdma: rdma/fleet.h */
 	WIRE_HOST = 64, /* host: I am here, with so many ports */

@@ -20,6 +20,51 @@
 #define FIRST_WORD_NS 5000000000ull
 #define SLICE_NS 300000000ull
 #define ACCEPT_MS 200
+#define STOP_NS 1000000000ull /* for what is on the way when a signal stops the run */
+
+/* --- the end by a signal --- */
+
+void fleet_stop(struct fleet *f, int host)
+{
+	if (f->stopped)
+		return;
+	f->stopped = true;
+	f->stopper = host;
+	f->stopped_ns = clock_monotonic_ns();
+}
+
+/* Of a host that is not the first: it says that a signal stopped it, or its connection ends with its process. */
+static void host_look(struct fleet *f, int host)
+{
+	char any[WIRE_BODY_MAX] __attribute__((aligned(8)));
+	struct pollfd p = { .fd = f->hosts[host].fd, .events = POLLIN };
+	enum wire_type type;
+
+	if (p.fd < 0 || poll(&p, 1, 0) <= 0)
+		return;
+	if (wire_receive(p.fd, &type, any, clock_monotonic_ns() + SLICE_NS)) {
+		close(p.fd);
+		f->hosts[host].fd = -1;
+	} else if (type == WIRE_BYE) {
+		fleet_stop(f, host);
+	}
+}
+
+bool fleet_stopped(struct fleet *f)
+{
+	if (run_signal)
+		fleet_stop(f, 0);
+	for (int i = 1; i < f->n_hosts && !f->stopped; i++)
+		host_look(f, i);
+	return f->stopped;
+}
+
+static uint64_t end_of(const struct fleet *f, uint64_t end_ns)
+{
+	uint64_t stop_ns = f->stopped_ns + STOP_NS;
+
+	return f->stopped && stop_ns < end_ns ? stop_ns : end_ns;
+}
 
 /* --- one end of a port --- */
 
@@ -41,18 +86,34 @@ bool lane_hear(struct fleet *f, int port, enum traffic_role role, enum wire_type
 	enum wire_type type = WIRE_CLOSED;
 	int err = -ETIMEDOUT;
 
-	while (!p->lost && err == -ETIMEDOUT && clock_monotonic_ns() < end_ns) {
-		err = wire_receive(p->fds[role], &type, any, clock_monotonic_ns() + SLICE_NS);
+	if (p->lost)
+		return false;
+	do {
+		uint64_t now_ns = clock_monotonic_ns(), until_ns = end_of(f, end_ns);
+
+		err = wire_receive(p->fds[role], &type, any,
+				   until_ns < now_ns + SLICE_NS ? until_ns : now_ns + SLICE_NS);
 		/* of a case that ends as its other end is lost, answers that are not waited for are on the way */
 		if (!err && wanted == WIRE_CLOSED && type != wanted)
 			err = -ETIMEDOUT;
-		f->stopped |= run_signal != 0;
-	}
+		if (err)
+			fleet_stopped(f);
+	} while (err == -ETIMEDOUT && clock_monotonic_ns() < end_of(f, end_ns));
 	if (err || type != wanted)
 		p->lost = true;
 	else if (bytes)
 		memcpy(body, any, bytes);
 	return !p->lost;
+}
+
+void lane_wait(struct fleet *f, int port, enum traffic_role role, uint64_t limit_ns)
+{
+	struct pollfd p = { .fd = f->ports[port].fds[role], .events = POLLIN };
+	uint64_t end_ns = clock_monotonic_ns() + limit_ns;
+
+	while (!f->ports[port].lost && !fleet_stopped(f) && clock_monotonic_ns() < end_ns)
+		if (poll(&p, 1, SLICE_NS / 1000000) > 0)
+			return;
 }
 
 const char *fleet_port_name(const struct fleet *f, int port, char *text, size_t size)

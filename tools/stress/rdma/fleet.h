@@ -30,7 +30,7 @@ struct wire_lane {
 
 #define FLEET_VERSION \
 	((uint32_t)(sizeof(struct rdma_result) << 16 ^ sizeof(struct rdma_port) << 4 ^ sizeof(struct rdma_case) ^ \
-		    sizeof(struct rdma_address) << 24 ^ 1))
+		    sizeof(struct rdma_address) << 24 ^ 2))
 
 struct fleet_host {
 	struct wire_host hello;
@@ -50,7 +50,9 @@ struct fleet {
 	struct fleet_host *hosts;
 	struct fleet_port *ports;
 	struct lane lanes[2 * RDMA_PORTS_HOST_MAX]; /* of this host */
-	bool stopped;
+	bool stopped;                               /* by a signal here or to another host: no case begins any more */
+	int stopper;                                /* that host */
+	uint64_t stopped_ns;
 };
 
 /* `place` NULL: this host alone. STRESS_PASSED: all are here; else the exit status, with `why`. */
@@ -65,11 +67,19 @@ int fleet_join(struct rdma_host *host, const struct stress_options *options, con
 void fleet_refuse(const struct stress_options *options, const struct launcher_place *place, int status,
 		  const char *why);
 
+/* Whether a signal has stopped this process, or that of another host, which says so. */
+bool fleet_stopped(struct fleet *fleet);
+/* It is stopped, by a signal to the process of this host of the run. */
+void fleet_stop(struct fleet *fleet, int host);
+
 /* False: it is lost, now or before. */
 bool lane_say(struct fleet *fleet, int port, enum traffic_role role, enum wire_type type, const void *body,
 	      uint32_t bytes);
+/* Once the run is stopped it waits for about a second more, whatever the limit is. */
 bool lane_hear(struct fleet *fleet, int port, enum traffic_role role, enum wire_type type, void *body, size_t bytes,
 	       uint64_t limit_ns);
+/* Returns when it has said a word, is lost, or the run is stopped; after limit_ns at the latest. */
+void lane_wait(struct fleet *fleet, int port, enum traffic_role role, uint64_t limit_ns);
 /* "mlx5_0:1", of several hosts "node3/mlx5_0:1" */
 const char *fleet_port_name(const struct fleet *fleet, int port, char *text, size_t size);
 /* hosts.c: which rank this host is in "a,b,c". 0 or -EINVAL with `why`. *list: a hash of it. */

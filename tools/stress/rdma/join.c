@@ -14,7 +14,8 @@
 #include "tools/stress/nccl/rendezvous.h"
 #include "tools/stress/rdma/fleet.h"
 
-#define SLICE_NS 300000000ull
+#define SLICE_NS 100000000ull
+#define STOP_NS 3000000000ull /* from a signal until the first host has said how it ended */
 
 static int ports_send(int fd, const struct rdma_host *host, const struct launcher_place *place, uint32_t list)
 {
@@ -58,15 +59,22 @@ static int lanes_connect(struct lane *lanes, struct rdma_host *host, const struc
 	return STRESS_PASSED;
 }
 
-/* Until the first host says how it ended. */
+/* Until the first host says how it ended. A signal here is said to it: it ends the run, and does not take this host
+ * for one that failed. */
 static int status_wait(int fd, const struct launcher_place *place, char why[LIBRARY_WHY])
 {
 	char body[WIRE_BODY_MAX] __attribute__((aligned(8)));
 	int status = STRESS_IMPOSSIBLE, err = -ETIMEDOUT;
+	uint64_t end_ns = UINT64_MAX;
 	enum wire_type type = 0;
 
-	while (err == -ETIMEDOUT && !run_signal)
+	while (err == -ETIMEDOUT && clock_monotonic_ns() < end_ns) {
+		if (run_signal && end_ns == UINT64_MAX) {
+			end_ns = clock_monotonic_ns() + STOP_NS;
+			wire_send(fd, WIRE_BYE, NULL, 0);
+		}
 		err = wire_receive(fd, &type, body, clock_monotonic_ns() + SLICE_NS);
+	}
 	if (!err && type == WIRE_STATUS)
 		memcpy(&status, body, sizeof(status));
 	else

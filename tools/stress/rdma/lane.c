@@ -106,7 +106,8 @@ static int run_do(struct state *s, enum traffic_phase phase)
 	if (s->result.status == RDMA_DONE)
 		traffic_verify(&t, s->lane->role);
 	counters_rose(s);
-	return wire_send(s->lane->fd, WIRE_MEASURED, &s->result, sizeof(s->result));
+	err = wire_send(s->lane->fd, WIRE_MEASURED, &s->result, sizeof(s->result));
+	return err || s->lane->role == ROLE_TO ? err : word_wait(s, WIRE_FINISH);
 }
 
 static int count_do(struct state *s)

@@ -12,7 +12,9 @@
 #include "tools/stress/verbs/traffic.h"
 
 /* What is said: WIRE_OPEN has a rdma_case, WIRE_CONNECT a rdma_address, WIRE_RUN an int32_t phase, WIRE_MEASURED a
- * rdma_result, WIRE_COUNTED the absolute counters and the port's state; READY, GO, FINISH, CLOSE, CLOSED nothing. */
+ * rdma_result, WIRE_COUNTED the absolute counters and the port's state; READY, GO, FINISH, CLOSE, CLOSED nothing.
+ * FINISH ends a run: of the end that answers before it looks at what arrived, of the one that posts behind its result,
+ * or in the middle, where the run is stopped. */
 
 struct wire_opened {
 	int32_t status; /* enum rdma_status */

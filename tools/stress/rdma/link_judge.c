@@ -28,7 +28,13 @@ static bool bad_data(const struct rdma_measured *m)
 
 static bool bad_link(const struct rdma_measured *m)
 {
-	return m->result.status > RDMA_ABSENT;
+	return m->result.status >= RDMA_FAILED;
+}
+
+/* Of a run that was cut: a process that does not answer any more may have been stopped with it. */
+static bool bad_link_alone(const struct rdma_measured *m)
+{
+	return bad_link(m) && m->result.status != RDMA_LANE_LOST;
 }
 
 static bool bad_loss(const struct rdma_measured *m)
@@ -169,6 +175,12 @@ static const struct rule rules[] = {
 	{ bad_latency, FAULT_SLOW, rate_say, "the latency of each of its links is high" },
 };
 
+static const struct rule partial_rules[] = {
+	{ bad_data, FAULT_CORRUPT, data_say, "data are wrong over each of its links" },
+	{ bad_link_alone, FAULT_DEAD, link_say, "none of its links to other ports works" },
+	{ bad_loss, FAULT_LOSS, loss_say, "packets are lost over each of its links" },
+};
+
 static void port_fault(struct rdma_run *run, const struct rule *rule, int port)
 {
 	const struct rdma_measured *m = port_first(run, port, rule->is);
@@ -294,4 +306,23 @@ void links_judge(struct rdma_run *run)
 	}
 	for (int i = 0; i < run->fleet.n_ports; i++)
 		counters_judge(run, i);
+}
+
+static void lost_note(struct rdma_run *run, const struct rdma_measured *m)
+{
+	char link[340];
+
+	if (m->result.status == RDMA_LANE_LOST)
+		rdma_note(run, "not judged, as the run was stopped: %s: %s", rdma_link_name(run, m, link, sizeof(link)),
+			  m->result.text);
+}
+
+void links_judge_partial(struct rdma_run *run)
+{
+	for (size_t i = 0; i < sizeof(partial_rules) / sizeof(partial_rules[0]); i++)
+		rule_apply(run, &partial_rules[i]);
+	for (int i = 0; i < run->n_measured; i++) {
+		absent_note(run, &run->measured[i]);
+		lost_note(run, &run->measured[i]);
+	}
 }

@@ -11,6 +11,7 @@
 #include "tools/stress/rdma/rdma_run.h"
 
 #define STEP_NS 120000000000ull /* to open and connect: a driver waits for neighbours, a busy host for a CPU */
+#define FINISH_NS 1000000000ull /* for a result that is on the way */
 #define SMALL_PACKET 256
 #define SMALL_LIMIT_NS 2000000000ull /* a link that carries small packets shows it at once */
 
@@ -151,6 +152,26 @@ static void ends_merge(struct trial *t)
 	r->checked = checked;
 }
 
+/* What a signal to one of the hosts cut is no failure of the link. */
+static void ends_take(struct rdma_run *run, struct trial *t)
+{
+	for (int role = 0; role < 2; role++)
+		if (t->ends[role].status == RDMA_STOPPED)
+			fleet_stop(&run->fleet, run->fleet.ports[port_of(t, role)].port.host);
+	ends_merge(t);
+}
+
+/* The word behind its result to the end that posts of trial i; once the run is stopped to all that still post, so that
+ * they end together. Returns how many have it. */
+static int froms_finish(struct rdma_run *run, struct trial *trials, int n, int i, int finished)
+{
+	int until = run->fleet.stopped ? n : i + 1;
+
+	for (; finished < until; finished++)
+		say(run, &trials[finished], ROLE_FROM, WIRE_FINISH, NULL, 0);
+	return finished;
+}
+
 static uint64_t run_limit(const struct rdma_case *c)
 {
 	return STEP_NS + c->time_ns + 4 * c->limit_ns;
@@ -159,6 +180,7 @@ static uint64_t run_limit(const struct rdma_case *c)
 static void all_run(struct rdma_run *run, struct trial *trials, int n, int32_t phase)
 {
 	struct wire_ready ready;
+	int finished = 0;
 
 	for (int i = 0; i < 2 * n; i++)
 		say(run, &trials[i / 2], i % 2, WIRE_RUN, &phase, sizeof(phase));
@@ -170,13 +192,16 @@ static void all_run(struct rdma_run *run, struct trial *trials, int n, int32_t p
 	for (int i = 0; i < n; i++) {
 		struct trial *t = &trials[i];
 
-		hear(run, t, ROLE_FROM, WIRE_MEASURED, &t->ends[ROLE_FROM], sizeof(t->ends[0]), run_limit(&t->m.of));
+		if (t->on)
+			lane_wait(&run->fleet, t->m.from, ROLE_FROM, run_limit(&t->m.of));
+		finished = froms_finish(run, trials, n, i, finished);
+		hear(run, t, ROLE_FROM, WIRE_MEASURED, &t->ends[ROLE_FROM], sizeof(t->ends[0]), FINISH_NS);
 		say(run, t, ROLE_TO, WIRE_FINISH, NULL, 0);
 	}
 	for (int i = 0; i < n; i++)
 		if (hear(run, &trials[i], ROLE_TO, WIRE_MEASURED, &trials[i].ends[ROLE_TO], sizeof(trials[i].ends[0]),
 			 STEP_NS))
-			ends_merge(&trials[i]);
+			ends_take(run, &trials[i]);
 }
 
 static void all_close(struct rdma_run *run, struct trial *trials, int n)
@@ -187,15 +212,20 @@ static void all_close(struct rdma_run *run, struct trial *trials, int n)
 		lane_hear(&run->fleet, port_of(&trials[i / 2], i % 2), i % 2, WIRE_CLOSED, NULL, 0, STEP_NS);
 }
 
-static void all_try(struct rdma_run *run, struct trial *trials, int n, bool checks, bool measures)
+/* False: a signal cut it, and what it has is not whole. */
+static bool all_try(struct rdma_run *run, struct trial *trials, int n, bool checks, bool measures)
 {
+	bool whole;
+
 	all_open(run, trials, n);
 	all_connect(run, trials, n);
 	if (checks)
 		all_run(run, trials, n, PHASE_CHECK);
-	if (measures)
+	if (measures && !run->fleet.stopped)
 		all_run(run, trials, n, PHASE_MEASURE);
+	whole = !run->fleet.stopped;
 	all_close(run, trials, n);
+	return whole;
 }
 
 /* --- what came of it --- */
@@ -210,8 +240,18 @@ static bool small_passes(struct rdma_run *run, const struct rdma_measured *m)
 	if (t.m.of.limit_ns > SMALL_LIMIT_NS)
 		t.m.of.limit_ns = SMALL_LIMIT_NS;
 	t.m.of.measure = RDMA_BANDWIDTH;
-	all_try(run, &t, 1, true, false);
-	return t.on && t.m.result.status == RDMA_DONE && !t.m.result.wrong;
+	return all_try(run, &t, 1, true, false) && t.on && t.m.result.status == RDMA_DONE && !t.m.result.wrong;
+}
+
+/* Of a round that a signal cut only wrong data stay: they were wrong before. */
+static bool cut_take(struct rdma_measured *m)
+{
+	if (!m->result.wrong)
+		return false;
+	m->result.status = RDMA_STOPPED;
+	m->result.value = NAN;
+	snprintf(m->result.text, sizeof(m->result.text), "stopped by a signal");
+	return true;
 }
 
 static void measured_add(struct rdma_run *run, const struct rdma_measured *m)
@@ -233,7 +273,7 @@ bool link_has_failed(const struct rdma_run *run, int from, int to)
 	for (int i = 0; i < run->n_measured; i++) {
 		const struct rdma_measured *m = &run->measured[i];
 
-		if (m->from == from && m->to == to && m->result.status > RDMA_ABSENT)
+		if (m->from == from && m->to == to && m->result.status >= RDMA_FAILED)
 			return true;
 	}
 	return false;
@@ -275,6 +315,7 @@ void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_l
 {
 	struct trial *trials = trials_new(n);
 	int n_on = 0;
+	bool whole;
 
 	for (int i = 0; i < n; i++) {
 		struct trial *t = &trials[n_on];
@@ -287,13 +328,15 @@ void links_run(struct rdma_run *run, enum rdma_shape shape, const struct shape_l
 		n_on++;
 	}
 	run->n_rounds++;
-	all_try(run, trials, n_on, of->measure == RDMA_BANDWIDTH, true);
-	for (int i = 0; i < n_on && !run->fleet.stopped; i++) {
+	whole = all_try(run, trials, n_on, of->measure == RDMA_BANDWIDTH, true);
+	for (int i = 0; i < n_on; i++) {
 		struct rdma_measured *m = &trials[i].m;
 
+		if (!whole && !cut_take(m))
+			continue;
 		/* soft-RoCE takes 7 retries for endless ones, and hangs */
 		if ((m->result.completion == VERBS_WC_RETRY_EXCEEDED || m->result.status == RDMA_HUNG) &&
-		    m->from != m->to)
+		    m->from != m->to && !run->fleet.stopped)
 			m->small_passes = small_passes(run, m);
 		measured_add(run, m);
 	}
@@ -318,6 +361,7 @@ void links_again(struct rdma_run *run, int round)
 {
 	struct trial *trials = trials_new(run->n_measured);
 	int *at = calloc(run->n_measured, sizeof(*at)), n = 0;
+	bool whole = true;
 
 	if (!at)
 		abort();
@@ -333,9 +377,10 @@ void links_again(struct rdma_run *run, int round)
 		at[n++] = i;
 	}
 	if (n)
-		all_try(run, trials, n, trials[0].m.of.measure == RDMA_BANDWIDTH, true);
-	for (int i = 0; i < n && !run->fleet.stopped; i++)
-		turn_take(run, at[i], &trials[i].m);
+		whole = all_try(run, trials, n, trials[0].m.of.measure == RDMA_BANDWIDTH, true);
+	for (int i = 0; i < n; i++)
+		if (whole || cut_take(&trials[i].m))
+			turn_take(run, at[i], &trials[i].m);
 	free(trials);
 	free(at);
 }

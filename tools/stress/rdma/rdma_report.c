@@ -13,7 +13,7 @@
 
 static const char *status_name(int status)
 {
-	static const char *const names[] = { "done", "not_possible", "failed", "hung", "lost" };
+	static const char *const names[] = { "done", "not_possible", "stopped", "failed", "hung", "lost" };
 
 	return names[status];
 }

@@ -68,6 +68,8 @@ void ports_judge(struct rdma_run *run);
 void rdma_again(struct rdma_run *run, const struct baseline *baseline);
 /* link_judge.c: data, failed links, rates, loss, counters. */
 void links_judge(struct rdma_run *run);
+/* The same of a run that a signal cut: data, failed links and loss of what was measured until then. */
+void links_judge_partial(struct rdma_run *run);
 bool ports_alike(const struct rdma_port *a, const struct rdma_port *b);
 /* Of a run that passed only. The exit status. */
 int rdma_baseline_save(struct rdma_run *run, int status, char why[LIBRARY_WHY]);

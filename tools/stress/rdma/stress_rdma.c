@@ -70,8 +70,7 @@ void rdma_note(struct rdma_run *run, const char *format, ...)
 
 static bool stopped(struct rdma_run *run)
 {
-	run->fleet.stopped |= run_signal != 0;
-	return run->fleet.stopped;
+	return fleet_stopped(&run->fleet);
 }
 
 /* Ports that are up, with their host and rail. */
@@ -266,6 +265,19 @@ static int status_of(struct rdma_run *run, char why[LIBRARY_WHY])
 	return STRESS_IMPOSSIBLE;
 }
 
+/* What was seen before the signal stays seen: rules that need nothing to compare with. */
+static void partial_judge(struct rdma_run *run)
+{
+	const struct fleet *f = &run->fleet;
+
+	if (f->stopper)
+		snprintf(run->partial, sizeof(run->partial), "host %.60s was stopped by a signal after %.0f s",
+			 f->hosts[f->stopper].hello.host, rdma_elapsed_s(run));
+	else
+		snprintf(run->partial, sizeof(run->partial), "stopped by a signal after %.0f s", rdma_elapsed_s(run));
+	links_judge_partial(run);
+}
+
 static int test_run(struct rdma_run *run, const struct baseline *baseline, struct stress_result *result)
 {
 	uint64_t seed = run->options->seed << 32;
@@ -280,12 +292,12 @@ static int test_run(struct rdma_run *run, const struct baseline *baseline, struc
 			shape_run(run, shape, &seed);
 	if (!stopped(run))
 		rdma_again(run, baseline);
-	if (stopped(run)) {
-		snprintf(run->partial, sizeof(run->partial), "stopped by a signal after %.0f s", rdma_elapsed_s(run));
-	} else {
+	if (!stopped(run))
 		ports_count(run, true);
+	if (stopped(run))
+		partial_judge(run);
+	else
 		links_judge(run);
-	}
 	status = status_of(run, result->why);
 	if (run->options->save_baseline)
 		status = rdma_baseline_save(run, status, result->why);

@@ -98,7 +98,7 @@ int latency_from(struct traffic *t)
 	for (uint32_t i = 0; i < n && !err; i++) {
 		uint64_t now_ns;
 
-		err = ping(t, i);
+		err = run_signal ? traffic_fail(t, -ECANCELED, RDMA_STOPPED, "stopped by a signal") : ping(t, i);
 		now_ns = clock_monotonic_ns();
 		ns[i] = now_ns - last_ns;
 		last_ns = now_ns;

@@ -71,6 +71,8 @@ int traffic_idle(struct traffic *t)
 		return 0;
 	if (t->idle == IDLE_LOOK)
 		t->waits_since_ns = clock_monotonic_ns();
+	if (run_signal)
+		return traffic_fail(t, -ECANCELED, RDMA_STOPPED, "stopped by a signal");
 	if (traffic_ended(t))
 		return traffic_fail(t, -ECANCELED, RDMA_FAILED, "ended by the other end");
 	if (clock_monotonic_ns() - t->waits_since_ns < t->c->limit_ns)

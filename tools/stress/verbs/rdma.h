@@ -72,8 +72,9 @@ struct rdma_case {
 
 enum rdma_status {
 	RDMA_DONE,
-	RDMA_ABSENT, /* cannot be here: the memory is not registrable and the like; a note */
-	RDMA_FAILED, /* the link does not carry it */
+	RDMA_ABSENT,  /* cannot be here: the memory is not registrable and the like; a note */
+	RDMA_STOPPED, /* a signal to this end's process cut it: it says nothing about the link */
+	RDMA_FAILED,  /* the link does not carry it; from here on it is bad */
 	RDMA_HUNG,
 	RDMA_LANE_LOST /* the host does not answer */
 };

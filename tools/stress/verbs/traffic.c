@@ -14,7 +14,7 @@
 
 #define SIGNAL_EVERY 100 /* perftest's --cq-mod */
 #define CLOCK_EVERY 64   /* posts between two looks at the clock */
-#define LOOK_EVERY 4096  /* posts between two looks at the coordinator */
+#define LOOK_NS 20000000 /* between two looks at the coordinator */
 #define MESSAGES_LEAST 192
 
 static uint64_t seed_of(const struct traffic *t)
@@ -81,9 +81,20 @@ static int check_receives_post(struct traffic *t)
 /* --- bandwidth and message rate --- */
 
 struct stream {
-	uint64_t posted, done, begin_ns;
+	uint64_t posted, done, begin_ns, looked_ns;
 	bool over;
 };
+
+/* Its time is over, or the coordinator or a signal ends it. Looks by time: large messages are slow, small ones many. */
+static bool stream_is_over(const struct traffic *t, struct stream *s)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	bool looks = !s->posted || now_ns - s->looked_ns >= LOOK_NS;
+
+	if (looks)
+		s->looked_ns = now_ns;
+	return (s->posted >= MESSAGES_LEAST && now_ns - s->begin_ns >= t->c->time_ns) || (looks && traffic_ended(t));
+}
 
 /* As many as the queue takes; the last one after the time is over is signalled, and of a send says that it is. */
 static int stream_fill(struct traffic *t, struct stream *s)
@@ -95,9 +106,7 @@ static int stream_fill(struct traffic *t, struct stream *s)
 		bool signalled = (s->posted + 1) % SIGNAL_EVERY == 0;
 
 		if (s->posted % CLOCK_EVERY == 0)
-			s->over = s->posted >= MESSAGES_LEAST && clock_monotonic_ns() - s->begin_ns >= t->c->time_ns;
-		if (s->posted % LOOK_EVERY == 0 && traffic_ended(t))
-			s->over = true;
+			s->over = stream_is_over(t, s);
 		s->posted++;
 		err = post_send(t, s->over && sends ? VERBS_WR_SEND_IMM : opcode_of(t), 0, 0, t->c->bytes,
 				signalled || s->over ? POST_SIGNALLED : 0, s->posted);
