@@ -80,7 +80,7 @@ static const char *value_at(const char *at, const struct finding *f, char pid[12
 /* The active test that would confirm it: "gpu --only memory"; NULL: none does. */
 static const char *test_of(const struct finding *f)
 {
-	enum on { ONE, ALL, PORT };
+	enum on { ONE, ALL, PORT, ANY };
 	static const struct {
 		const char *kind, *what;
 		enum on on;

@@ -11,7 +11,7 @@ import sys
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [f"{here}/../aid", f"{here}/../replay"]
 import job
-from stress import Gpus, expect, stress
+from stress import LOST, Gpus, expect, stress
 from test_stress_schema import lines_check
 from verbs_sim import Verbs, library
 
@@ -48,12 +48,17 @@ def of_ports():
     """An RDMA port is tested with all of its host; a path of TCP, which has the same causes, is not."""
     loss = dict(finding("retransmits", kind="link"), subject=dict(type="port", device="sim1", port=1))
     tcp = dict(loss, id="vm-1-tcp", subject=dict(type="port", address="192.0.2.1", netdev="eth0"))
-    for env, code, words in ((dict(SIM_VERBS_LOSS=1), 1, "is CONFIRMED"), ({}, 0, "is not confirmed")):
-        v = Verbs(3, **env)
-        argv = [x for x in v.argv("--operations", "write", "--time", "0.0005", "--confirm", written(v, loss, tcp))
+    whole = dict(loss, subject=dict(type="port", device="sim1"))
+    for what, env, one, code, words in (("it", dict(SIM_VERBS_LOSS=1), loss, 1, "is CONFIRMED by stress rdma"),
+                                        ("its device", dict(SIM_VERBS_LOSS=1), whole, 1, "is CONFIRMED by stress rdma"),
+                                        ("none", {}, loss, 0, "is not confirmed by stress rdma"),
+                                        ("another", dict(SIM_VERBS_LOSS=2), loss, 1,
+                                         "is not confirmed by stress rdma, which failed, but on sim2:1 and not on")):
+        v = Verbs(3 if what != "another" else 4, **env)
+        argv = [x for x in v.argv("--operations", "write", "--time", "0.0005", "--confirm", written(v, one, tcp))
                 if x != "rdma"]
         p = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=v.env)
-        expect(f"a port {env}", p, code, f"{loss['id']} {words} by stress rdma", "sim1:1")
+        expect(f"a port, and {what} fails", p, code, f"{loss['id']} {words}", "sim1:1")
     expect("a path of TCP", stress(v, "--confirm", written(v, tcp)), 2, "no test would confirm", "an RDMA port")
 
 
@@ -65,7 +70,7 @@ def of_each_row():
         rows = re.findall(r'^CONFIRM\("(\w+)", "(\w+)", (\w+), "(.*)"\)', f.read(), re.M)
     job.check(len(rows) > 20, f"{rows}")
     for kind, what, on, command in rows:
-        subject = dict(type="port", device="sim0", port=1) if on == "PORT" else dict(type="gpu", pci="0000:01:00.0")
+        subject = dict(type="port", device="sim0", port=1) if on == "PORT" else dict(type="gpu", pci="0000:10:00")
         one = dict(finding(what, kind=kind), subject=subject, **{"class": what})
         p = stress(g, "--confirm", written(g, one), *(["--verbs", library()] if command == "rdma" else []))
         ran = f"stress {command.split()[0]}: "
@@ -78,8 +83,39 @@ def of_each_row():
     job.check(not named, f"remedies of faults that name a command, which nothing parses here: {named}")
 
 
+def of_a_lost_gpu():
+    """NVML does not count it any more: that is the confirmation. One that is there, by either name, is none."""
+    g = Gpus(2)
+    uuid = "GPU-51300000-0000-0000-0000-000000000001"
+    for cause in ("gpu_lost", "needs_reset"):
+        for what, names, code, words in (
+                ("gone", dict(gpu_uuid="GPU-gone"), 1, ["is CONFIRMED", "GPU-gone is not among the 2 GPUs"]),
+                ("gone, by its place", dict(pci="0000:44:00"), 1, ["is CONFIRMED", "0000:44:00 is not among"]),
+                ("there", dict(gpu_uuid=uuid), 0, ["is not confirmed", uuid]),
+                ("there, by its place", dict(pci="0000:11:00"), 0, ["is not confirmed"])):
+            one = dict(finding(cause, **{k: x for k, x in names.items() if k == "pci"}), **names)
+            expect(f"{cause}: {what}", stress(g, "--confirm", written(g, one)), code, *words)
+    g.fault(1, LOST)
+    one = dict(finding("gpu_lost"), gpu_uuid=uuid)
+    expect("counted, and lost", stress(g, "--confirm", written(g, one)), 1, "is CONFIRMED")
+
+
+def of_another_gpu():
+    """The test fails on GPU 0: that says nothing about GPU 3."""
+    g = Gpus(4, SIM_GPU_SLOW="0:30")
+    for gpu, code, word in ((3, False, "failed, but on GPU 0 and not on GPU-"), (0, True, "is CONFIRMED")):
+        one = dict(finding("gpu", kind="straggler"), gpu_uuid=f"GPU-51300000-0000-0000-0000-{gpu:012}")
+        path = written(g, one)
+        expect(f"GPU {gpu}, and GPU 0 fails", stress(g, "--confirm", path, *BRIEF, "--again", "0"), 1, word)
+        lines = lines_check("another", stress(g, "--confirm", path, *BRIEF, "--again", "0", "--json").stdout)
+        said = [x for x in lines if x["type"] == "confirm"][0]
+        job.check((said["confirmed"], said["failed"]) == (code, ["GPU 0"]), f"{said}")
+
+
 def main():
     of_a_recording()
+    of_a_lost_gpu()
+    of_another_gpu()
     of_each_row()
     of_ports()
     begin = json.loads(stress(Gpus(3), "gpu", *BRIEF, "--only", "bf16", "--json").stdout.splitlines()[0])
@@ -93,9 +129,9 @@ def main():
     well = Gpus(3)
     path = written(well, dict(finding("ecc_uncorrected"), gpu_uuid=uuid), finding("throttled_thermal", pci=pci))
     expect("healthy", stress(well, "--confirm", f"{path}#vm-1-ecc_uncorrected", *BRIEF), 0, "is not confirmed", uuid)
-    slow = Gpus(3, SIM_GPU_SLOW="2:30")
+    slow = Gpus(3, SIM_GPU_SLOW="1:30")
     expect("the last one, with its peers", stress(slow, "--confirm", path, *BRIEF), 1, "vm-1-throttled_thermal",
-           "CONFIRMED by stress gpu --only bf16,fp32", "FAULT GPU 2")
+           "CONFIRMED by stress gpu --only bf16,fp32", "FAULT GPU 1")
     expect("no such id", stress(well, "--confirm", path + "#nobody"), 2, "has no finding nobody")
     expect("nothing to test", stress(well, "--confirm", written(well, finding("asleep", kind="hang"))), 2,
            "no test would confirm")

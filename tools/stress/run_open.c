@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "tools/stress/kernels/kernels.h"
 #include "tools/stress/run.h"
+#include "tools/stress/stress.h"
 
 #define BUSY_PERCENT 5
 #define CALM_NS 3000000000ull
@@ -199,14 +200,6 @@ static void classes_find(struct stress_run *run)
 				run->gpus[i].class = j;
 }
 
-/* By UUID or PCI address; NVML and the kernel write the domain with eight digits or four. */
-static bool is_named(const struct stress_gpu *gpu, const char *name)
-{
-	const char *bus = name ? strchr(name, ':') : NULL, *own = strchr(gpu->pci, ':');
-
-	return !name || !strcasecmp(name, gpu->uuid) || (bus && own && !strcasecmp(bus, own));
-}
-
 static int gpus_choose(struct stress_run *run, char why[LIBRARY_WHY])
 {
 	uint64_t wanted = run->options->gpus;
@@ -227,7 +220,7 @@ static int gpus_choose(struct stress_run *run, char why[LIBRARY_WHY])
 			continue;
 		*gpu = (struct stress_gpu){ .run = run, .index = run->n_gpus, .ordinal = i };
 		status = gpu_identify(gpu, why);
-		if (!status && !is_named(gpu, run->options->gpu))
+		if (!status && run->options->gpu && !stress_gpu_is(gpu->uuid, gpu->pci, run->options->gpu))
 			continue;
 		status = status ? status : gpu_refuse_busy(gpu, why);
 		run->n_gpus += !status;

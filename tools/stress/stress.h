@@ -12,13 +12,21 @@
 #include "tools/stress/report.h"
 
 #define STRESS_FAULTS_MAX 64
+#define STRESS_BAD_MAX 1024
+
+/* What a finding calls it by, too. Of a GPU: "GPU 3", UUID and PCI address; of an RDMA port of this host: "sim1:1". */
+struct stress_device {
+	char name[80], uuid[64], pci[32];
+};
 
 struct stress_result {
 	char why[LIBRARY_WHY]; /* of STRESS_USAGE and STRESS_IMPOSSIBLE: object, cause, remedy */
 	char partial[160];     /* what is missing of a whole run, "": nothing */
 	uint32_t n_gpus, n_faults;
 	int ordinals[STRESS_GPUS_MAX];
-	struct fault faults[STRESS_FAULTS_MAX]; /* fault.gpu: index in `ordinals` */
+	struct fault faults[STRESS_FAULTS_MAX];   /* fault.gpu: index in `ordinals` */
+	struct stress_device bad[STRESS_BAD_MAX]; /* each that has a fault, or is an end of a link that has one, once */
+	uint32_t n_bad;
 };
 
 /* enum stress_exit */
@@ -34,6 +42,11 @@ int stress_run_test(const char *name, const struct stress_options *options, enum
 		    struct stress_result *result);
 /* GPUs and faults of a run. */
 void stress_result_fill(struct stress_result *result, const struct stress_run *run);
+/* That device, NULL `uuid` and `pci`: it has none, is a bad one. */
+void stress_result_bad(struct stress_result *result, const char *name, const char *uuid, const char *pci);
+/* Whether the GPU of that UUID and PCI address is the one named, by one of them. NVML, CUDA and the kernel write the
+ * domain with eight digits or four; findings leave the function out. */
+bool stress_gpu_is(const char *uuid, const char *pci, const char *name);
 /* gpu/selftest.c: `stress gpu --self-test`: faults on purpose on each GPU, each of which has to be found where it is.
  */
 int stress_self_test(const struct stress_options *options, struct stress_result *result);

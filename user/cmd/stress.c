@@ -84,7 +84,8 @@ struct stress_args {
 };
 
 static const struct argp_option stress_options[] = {
-	{ "gpus", OPT_GPUS, "LIST", 0, "CUDA's numbers, as 0,2-3, or a UUID or PCI address (all)", HELP_WHAT },
+	{ "gpus", OPT_GPUS, "LIST", 0,
+	  "CUDA's numbers, as 0,2-3, or a UUID or PCI address (all); inventory: it has to be there", HELP_WHAT },
 	{ "only", OPT_ONLY, "LIST", 0, "gpu: of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory (all)", HELP_WHAT },
 	{ "time", 't', "TIME", 0,
 	  "how long, as 90, 15m, 24h (gpu: 60 s; nccl, p2p: each once; rdma: each measurement, 0.25 s)", HELP_WHAT },
@@ -517,7 +518,7 @@ static int test_run(const struct stress_args *a, struct stress_result *result)
 	if (result->why[0])
 		log_error("stress %s: %s", a->test, result->why);
 	if (a->confirmation.command)
-		confirm_say(&a->confirmation, status, mode);
+		confirm_say(&a->confirmation, status, result, mode);
 	return status;
 }
 

@@ -16,7 +16,7 @@
 #include "remedy.h"
 #include "tools/stress/stress.h"
 
-enum on { ONE, ALL, PORT };
+enum on { ONE, ALL, PORT, ANY };
 static const struct {
 	const char *kind, *what;
 	enum on on;
@@ -65,9 +65,38 @@ static void test_each_row(void **state)
 	}
 }
 
+/* Findings have four digits of domain and no function, CUDA and NVML both, NVML eight digits. */
+static void test_names_of_a_gpu(void **state)
+{
+	(void)state;
+	assert_true(stress_gpu_is("GPU-1", "0000:0A:00.0", "gpu-1"));
+	assert_true(stress_gpu_is("GPU-1", "0000:0A:00.0", "0000:0a:00"));
+	assert_true(stress_gpu_is("GPU-1", "00000000:0A:00.0", "0000:0a:00.0"));
+	assert_false(stress_gpu_is("GPU-1", "0000:0A:00.0", "GPU-12"));
+	assert_false(stress_gpu_is("GPU-1", "0000:0A:00.0", "0000:0a:01"));
+	assert_false(stress_gpu_is("GPU-1", "0000:0A:00.0", "0000:0b:00.0"));
+	assert_false(stress_gpu_is("", "", ""));
+}
+
+static void test_each_bad_one_once(void **state)
+{
+	static struct stress_result r;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		stress_result_bad(&r, "GPU 0", "GPU-a", "0000:0A:00.0");
+		stress_result_bad(&r, "GPU 0", "GPU-b", "0000:0A:00.0"); /* of another host */
+		stress_result_bad(&r, "sim0:1", NULL, NULL);
+	}
+	assert_int_equal(r.n_bad, 3);
+	assert_string_equal(r.bad[1].uuid, "GPU-b");
+	assert_string_equal(r.bad[2].name, "sim0:1");
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_row) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_row), cmocka_unit_test(test_names_of_a_gpu),
+					    cmocka_unit_test(test_each_bad_one_once) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 
 #define PATH_ROOM 4096
 
-enum confirm_on { ONE, ALL, PORT };
+enum confirm_on { ONE, ALL, PORT, ANY };
 static const struct {
 	const char *kind, *what;
 	enum confirm_on on;
@@ -50,8 +50,16 @@ static void taken(struct confirmation *c, const cJSON *finding, int row)
 {
 	const cJSON *subject = cJSON_GetObjectItemCaseSensitive(finding, "subject");
 	const char *uuid = text_of(finding, "gpu_uuid"), *pci = text_of(subject, "pci");
+	const char *device = text_of(subject, "device");
+	const cJSON *port = cJSON_GetObjectItemCaseSensitive(subject, "port");
 
-	*c = (struct confirmation){ .command = rows[row].command, .one = rows[row].on == ONE };
+	*c = (struct confirmation){ .command = rows[row].command,
+				    .one = rows[row].on == ONE,
+				    .any = rows[row].on == ANY };
+	if (rows[row].on == PORT && cJSON_IsNumber(port))
+		snprintf(c->port, sizeof(c->port), "%.64s:%d", device, port->valueint);
+	else if (rows[row].on == PORT)
+		snprintf(c->port, sizeof(c->port), "%.64s", device);
 	snprintf(c->id, sizeof(c->id), "%s", text_of(finding, "id"));
 	snprintf(c->summary, sizeof(c->summary), "%s", text_of(finding, "summary"));
 	snprintf(c->gpu, sizeof(c->gpu), "%s", *uuid ? uuid : pci);
@@ -128,16 +136,60 @@ int confirm_find(const char *what, bool any_host, struct confirmation *c, char w
 	return verdict(&s, path, any_host, c, why);
 }
 
-void confirm_say(const struct confirmation *c, int status, enum report_mode mode)
+static bool is_about(const struct confirmation *c, const struct stress_device *bad)
 {
-	bool confirmed = status == STRESS_FAILED;
-	cJSON *line;
+	size_t n = strlen(c->port);
+
+	if (n)
+		return !strncmp(bad->name, c->port, n) &&
+		       (!bad->name[n] || (bad->name[n] == ':' && !strchr(c->port, ':')));
+	return stress_gpu_is(bad->uuid, bad->pci, c->gpu);
+}
+
+/* A test fails by any device of the host: others' faults say nothing about this one. */
+static bool is_confirmed(const struct confirmation *c, int status, const struct stress_result *result)
+{
+	if (status != STRESS_FAILED || c->any || (!c->gpu[0] && !c->port[0]))
+		return status == STRESS_FAILED;
+	for (uint32_t i = 0; i < result->n_bad; i++)
+		if (is_about(c, &result->bad[i]))
+			return true;
+	return false;
+}
+
+/* "GPU 0, GPU 2" */
+static const char *bad_list(const struct stress_result *result, char *text, size_t size)
+{
+	size_t at = 0;
+
+	snprintf(text, size, "no single device");
+	for (uint32_t i = 0; i < result->n_bad && at < size; i++)
+		at += (size_t)snprintf(text + at, size - at, "%s%s", i ? ", " : "", result->bad[i].name);
+	return text;
+}
+
+static void text_say(const struct confirmation *c, bool confirmed, int status, const struct stress_result *result)
+{
+	char others[240];
+
+	if (confirmed)
+		printf("%s is CONFIRMED by stress %s: %s\n", c->id, c->command, c->summary);
+	else if (status == STRESS_PASSED)
+		printf("%s is not confirmed by stress %s: %s\n", c->id, c->command, c->summary);
+	else
+		printf("%s is not confirmed by stress %s, which failed, but on %s and not on %s: %s\n", c->id,
+		       c->command, bad_list(result, others, sizeof(others)), c->port[0] ? c->port : c->gpu, c->summary);
+}
+
+void confirm_say(const struct confirmation *c, int status, const struct stress_result *result, enum report_mode mode)
+{
+	bool confirmed = is_confirmed(c, status, result);
+	cJSON *line, *others;
 
 	if (status != STRESS_FAILED && status != STRESS_PASSED)
 		return; /* there was no verdict, and that is said */
 	if (mode != REPORT_JSON) {
-		printf("%s %s by stress %s: %s\n", c->id, confirmed ? "is CONFIRMED" : "is not confirmed", c->command,
-		       c->summary);
+		text_say(c, confirmed, status, result);
 		return;
 	}
 	line = json_line_begin("confirm");
@@ -145,5 +197,8 @@ void confirm_say(const struct confirmation *c, int status, enum report_mode mode
 	cJSON_AddStringToObject(line, "summary", c->summary);
 	cJSON_AddStringToObject(line, "command", c->command);
 	cJSON_AddBoolToObject(line, "confirmed", confirmed);
+	others = cJSON_AddArrayToObject(line, "failed");
+	for (uint32_t i = 0; i < result->n_bad; i++)
+		cJSON_AddItemToArray(others, cJSON_CreateString(result->bad[i].name));
 	json_line_end(line);
 }

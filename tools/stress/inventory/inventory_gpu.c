@@ -4,8 +4,10 @@
  * inventory; left over is one that has ended and is not reaped, or whose parent and session are gone: it holds memory
  * that the next job lacks.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "tools/stress/inventory/inventory.h"
@@ -87,14 +89,61 @@ static void gpu_say(struct inventory *v, int i)
 		process_say(v, i, &list[p]);
 }
 
-void inventory_gpus(struct inventory *v)
+/* --- one that has to be there --- */
+
+/* By UUID, or by PCI address, which NVML wants with the function. NULL: NVML has none of that name that answers. */
+static void *gpu_named(const struct inventory *v, const char *name, unsigned int n)
+{
+	const struct nvml *nvml = &v->nvml;
+	char uuid[64] = "", pci[64];
+	void *device = NULL;
+
+	if (strchr(name, ':')) {
+		snprintf(pci, sizeof(pci), "%.56s%s", name, strchr(name, '.') ? "" : ".0");
+		return nvml->by_pci(pci, &device) || nvml->uuid(device, uuid, sizeof(uuid)) ? NULL : device;
+	}
+	for (unsigned int i = 0; i < n; i++)
+		if (!nvml->by_index(i, &device) && !nvml->uuid(device, uuid, sizeof(uuid)) && !strcasecmp(uuid, name))
+			return device;
+	return NULL;
+}
+
+/* A GPU that is off the bus is one that NVML does not count: only who names it can miss it. */
+static void gpu_demand(struct inventory *v, const char *name, unsigned int n)
+{
+	void *device = gpu_named(v, name, n);
+	unsigned int celsius;
+	int error = device ? v->nvml.temperature(device, NVML_TEMPERATURE_GPU, &celsius) : NVML_ERROR_GPU_IS_LOST;
+
+	if (!device)
+		inventory_fault(v, FAULT_LOST, -1,
+				"%.96s is not among the %u GPUs that NVML counts: it is off the bus, or was replaced; "
+				"in a container ask on the host",
+				name, n);
+	else if (error == NVML_ERROR_GPU_IS_LOST || error == NVML_ERROR_RESET_REQUIRED)
+		inventory_fault(v, FAULT_LOST, -1, "%.96s %s (NVML error %d)", name,
+				error == NVML_ERROR_GPU_IS_LOST ? "is lost" : "needs a reset", error);
+	else
+		return;
+	stress_result_bad(v->result, name, name, name);
+}
+
+static int gpus_count(struct inventory *v, unsigned int *n)
+{
+	return !v->nvml.count || !v->nvml.by_index || v->nvml.count(n) ? -ENOTSUP : 0;
+}
+
+int inventory_gpus(struct inventory *v)
 {
 	unsigned int n = 0;
 
-	if (!v->nvml.count || !v->nvml.by_index || v->nvml.count(&n)) {
+	if (gpus_count(v, &n)) {
 		inventory_say(v, "GPUs", "NVML does not say how many");
-		return;
+		return v->options->gpu ? -ENOTSUP : 0;
 	}
 	for (unsigned int i = 0; i < n && i < GPUS_SAID_MAX; i++)
 		gpu_say(v, i);
+	if (v->options->gpu)
+		gpu_demand(v, v->options->gpu, n);
+	return 0;
 }

@@ -304,8 +304,20 @@ static int status_of(const struct nccl_run *run, const char *partial, char why[L
 	return STRESS_IMPOSSIBLE;
 }
 
+static void rank_bad(const struct nccl_run *run, struct stress_result *result, int rank)
+{
+	const struct wire_hello *h = &run->c.ranks[rank].hello;
+	char name[16];
+
+	snprintf(name, sizeof(name), "GPU %d", h->ordinal);
+	stress_result_bad(result, name, h->uuid, h->pci);
+}
+
 static void result_fill(const struct nccl_run *run, struct stress_result *result)
 {
+	for (int i = 0; i < run->c.n; i++)
+		if (run->c.ranks[i].n_faults)
+			rank_bad(run, result, i);
 	result->n_gpus = run->c.n < STRESS_GPUS_MAX ? run->c.n : STRESS_GPUS_MAX;
 	for (uint32_t i = 0; i < result->n_gpus; i++)
 		result->ordinals[i] = run->c.ranks[i].hello.ordinal;

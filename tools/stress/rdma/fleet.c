@@ -342,6 +342,15 @@ int fleet_open(struct fleet *f, struct rdma_host *host, const struct launcher_pl
 	return status;
 }
 
+static uint64_t bad_of(const struct fleet *f, const struct fleet_host *h)
+{
+	uint64_t bad = 0;
+
+	for (int i = 0; i < h->hello.n_ports && h->first_port + i < f->n_ports; i++)
+		bad |= (uint64_t)f->ports[h->first_port + i].bad << i;
+	return bad;
+}
+
 void fleet_close(struct fleet *f, int status)
 {
 	for (int i = 0; i < f->n_ports; i++)
@@ -350,11 +359,14 @@ void fleet_close(struct fleet *f, int status)
 				close(f->ports[i].fds[role]);
 	for (int i = 0; i < 2 * RDMA_PORTS_HOST_MAX; i++)
 		lane_stop(&f->lanes[i]);
-	for (int i = 1; i < f->n_hosts; i++)
-		if (f->hosts[i].fd >= 0) {
-			wire_send(f->hosts[i].fd, WIRE_STATUS, &status, sizeof(status));
-			close(f->hosts[i].fd);
-		}
+	for (int i = 1; i < f->n_hosts; i++) {
+		const struct wire_ended ended = { .status = status, .bad = bad_of(f, &f->hosts[i]) };
+
+		if (f->hosts[i].fd < 0)
+			continue;
+		wire_send(f->hosts[i].fd, WIRE_STATUS, &ended, sizeof(ended));
+		close(f->hosts[i].fd);
+	}
 	free(f->hosts);
 	free(f->ports);
 	f->hosts = NULL;

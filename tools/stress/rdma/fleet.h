@@ -8,6 +8,7 @@
 
 #include "tools/stress/nccl/launcher.h"
 #include "tools/stress/rdma/lane.h"
+#include "tools/stress/stress.h"
 
 #define RDMA_PORT_DEFAULT 29556 /* one more than that of stress nccl */
 
@@ -30,7 +31,14 @@ struct wire_lane {
 
 #define FLEET_VERSION \
 	((uint32_t)(sizeof(struct rdma_result) << 16 ^ sizeof(struct rdma_port) << 4 ^ sizeof(struct rdma_case) ^ \
-		    sizeof(struct rdma_address) << 24 ^ 2))
+		    sizeof(struct rdma_address) << 24 ^ 3))
+
+/* WIRE_STATUS: how all ended, to a host that is not the first. */
+struct wire_ended {
+	int32_t status;
+	uint64_t bad; /* bit i: the host's port i has a fault, or a link of it has one */
+};
+_Static_assert(RDMA_PORTS_HOST_MAX <= 64, "a bit a port");
 
 struct fleet_host {
 	struct wire_host hello;
@@ -41,6 +49,7 @@ struct fleet_port {
 	struct rdma_port port;
 	int fds[2]; /* by enum traffic_role */
 	bool lost;  /* an end does not answer any more */
+	bool bad;   /* it has a fault, or a link of it has one: known at the end */
 	struct wire_counted begin, end;
 };
 
@@ -60,9 +69,9 @@ int fleet_open(struct fleet *fleet, struct rdma_host *host, const struct launche
 	       char why[LIBRARY_WHY]);
 /* Ends all hosts with that exit status. */
 void fleet_close(struct fleet *fleet, int status);
-/* A host that is not the first: its whole part. The exit status. */
+/* A host that is not the first: its whole part. The exit status; `result` has `why`, and which of its ports are bad. */
 int fleet_join(struct rdma_host *host, const struct stress_options *options, const struct launcher_place *place,
-	       uint32_t list, char why[LIBRARY_WHY]);
+	       uint32_t list, struct stress_result *result);
 /* The same for a host that cannot test, so that the first one knows: STRESS_* and why. */
 void fleet_refuse(const struct stress_options *options, const struct launcher_place *place, int status,
 		  const char *why);

@@ -59,12 +59,25 @@ static int lanes_connect(struct lane *lanes, struct rdma_host *host, const struc
 	return STRESS_PASSED;
 }
 
+static void bad_take(const struct rdma_host *host, uint64_t bad, struct stress_result *result)
+{
+	char name[80];
+
+	for (int i = 0; i < host->n_ports; i++) {
+		snprintf(name, sizeof(name), "%s:%d", host->ports[i].device, host->ports[i].number);
+		if (bad >> i & 1)
+			stress_result_bad(result, name, NULL, NULL);
+	}
+}
+
 /* Until the first host says how it ended. A signal here is said to it: it ends the run, and does not take this host
  * for one that failed. */
-static int status_wait(int fd, const struct launcher_place *place, char why[LIBRARY_WHY])
+static int status_wait(int fd, const struct rdma_host *host, const struct launcher_place *place,
+		       struct stress_result *result)
 {
 	char body[WIRE_BODY_MAX] __attribute__((aligned(8)));
-	int status = STRESS_IMPOSSIBLE, err = -ETIMEDOUT;
+	struct wire_ended ended = { .status = STRESS_IMPOSSIBLE };
+	int err = -ETIMEDOUT;
 	uint64_t end_ns = UINT64_MAX;
 	enum wire_type type = 0;
 
@@ -76,19 +89,21 @@ static int status_wait(int fd, const struct launcher_place *place, char why[LIBR
 		err = wire_receive(fd, &type, body, clock_monotonic_ns() + SLICE_NS);
 	}
 	if (!err && type == WIRE_STATUS)
-		memcpy(&status, body, sizeof(status));
+		memcpy(&ended, body, sizeof(ended));
 	else
-		snprintf(why, LIBRARY_WHY,
+		snprintf(result->why, LIBRARY_WHY,
 			 run_signal ? "stopped by a signal"
 				    : "host %.60s, which leads the test, ended it: see what it says",
 			 place->host);
-	return status;
+	bad_take(host, ended.bad, result);
+	return ended.status;
 }
 
 int fleet_join(struct rdma_host *host, const struct stress_options *options, const struct launcher_place *place,
-	       uint32_t list, char why[LIBRARY_WHY])
+	       uint32_t list, struct stress_result *result)
 {
 	static struct lane lanes[2 * RDMA_PORTS_HOST_MAX];
+	char *why = result->why;
 	int fd, status = rendezvous_connect(place, options->rdma.limit_ns, &fd, why);
 
 	if (status)
@@ -98,7 +113,7 @@ int fleet_join(struct rdma_host *host, const struct stress_options *options, con
 		return STRESS_IMPOSSIBLE;
 	}
 	status = lanes_connect(lanes, host, options, place, why);
-	status = status ? status : status_wait(fd, place, why);
+	status = status ? status : status_wait(fd, host, place, result);
 	close(fd);
 	for (int i = 0; i < 2 * host->n_ports; i++) {
 		if (lanes[i].started)

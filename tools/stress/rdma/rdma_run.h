@@ -38,6 +38,7 @@ struct rdma_run {
 	int n_measured, room, n_rounds;
 	struct fault faults[RDMA_FAULTS_MAX]; /* .gpu: the port, -1: of no single one; .to: as there */
 	uint32_t n_faults, faults_of[RDMA_PORTS_MAX];
+	bool is_bad[RDMA_PORTS_MAX]; /* it has a fault, or is an end of a link that has one */
 	struct notes notes;
 	char partial[160];
 };

@@ -24,8 +24,12 @@ static void fault_take(struct rdma_run *run, struct fault *fault, const char *fo
 	vsnprintf(fault->text, sizeof(fault->text), format, args);
 	fault->measure = -1;
 	fault->at_s = rdma_elapsed_s(run);
-	if (fault->gpu >= 0)
+	if (fault->gpu >= 0) {
 		run->faults_of[fault->gpu]++;
+		run->is_bad[fault->gpu] = true;
+	}
+	if (fault->to)
+		run->is_bad[fault->to - 1] = true;
 	if (run->n_faults < RDMA_FAULTS_MAX)
 		run->faults[run->n_faults++] = *fault;
 	rdma_report_fault(run, fault);
@@ -278,6 +282,20 @@ static void partial_judge(struct rdma_run *run)
 	links_judge_partial(run);
 }
 
+/* Of this host: a finding is of one. Others get to know theirs with the exit status. */
+static void bad_fill(struct rdma_run *run, struct stress_result *result)
+{
+	for (int i = 0; i < run->fleet.n_ports; i++) {
+		const struct rdma_port *p = &run->fleet.ports[i].port;
+		char name[80];
+
+		run->fleet.ports[i].bad = run->is_bad[i];
+		snprintf(name, sizeof(name), "%s:%d", p->device, p->number);
+		if (run->is_bad[i] && !p->host)
+			stress_result_bad(result, name, NULL, NULL);
+	}
+}
+
 static int test_run(struct rdma_run *run, const struct baseline *baseline, struct stress_result *result)
 {
 	uint64_t seed = run->options->seed << 32;
@@ -305,6 +323,7 @@ static int test_run(struct rdma_run *run, const struct baseline *baseline, struc
 	snprintf(result->partial, sizeof(result->partial), "%s", run->partial);
 	result->n_faults = run->n_faults < STRESS_FAULTS_MAX ? run->n_faults : STRESS_FAULTS_MAX;
 	memcpy(result->faults, run->faults, result->n_faults * sizeof(result->faults[0]));
+	bad_fill(run, result);
 	return status;
 }
 
@@ -361,7 +380,7 @@ int stress_rdma(const struct stress_options *options, enum report_mode mode, str
 	if (status && !err && place.rank > 0)
 		fleet_refuse(options, &place, status, result->why);
 	else if (!status && !err && place.rank > 0)
-		status = fleet_join(host, options, &place, list, result->why);
+		status = fleet_join(host, options, &place, list, result);
 	else if (!status)
 		status = fleet_test(run, host, err ? NULL : &place, list, result);
 	host_close(host);
