@@ -95,6 +95,14 @@ def dips():
     job.check(not any("turns" in f for f in by["fault"]), f"{by['fault']}")
 
 
+def live():
+    """Every 10 s a line of the GPUs; of links it has no rate."""
+    p = subprocess.run(argv("--time", "11"), capture_output=True, text=True, timeout=120, env=Gpus(5).env)
+    line = next((x for x in p.stdout.splitlines() if "5 GPUs" in x), "")
+    print(f"live: exit {p.returncode}: {line.strip()}")
+    job.check(p.returncode == 0 and line.endswith("5 GPUs, up to 62 C"), p.stdout + p.stderr)
+
+
 def wrong_data():
     a, b = draw.sample(range(3), 2)
     by = expect(f"wrong from {a} to {b}", Gpus(3, SIM_P2P_WRONG=f"{a}-{b}"), 1, f"link GPU {a} to GPU {b},", gpus=[b])
@@ -115,7 +123,17 @@ def links():
         g = Gpus(3)
         g.fault(2, bit)
         expect(what, g, 1, word, gpus=[2])
-    expect("below the table", Gpus(2, SIM_GPU_NAME="NVIDIA H200", SIM_P2P_SLOW="0-1:40,1-0:40"), 1, "table, *H200*",
+    for n, name, down, code, word in ((8, "NVIDIA H100 80GB HBM3", "25", 1, "none of its 18 NVLinks is active"),
+                                      (3, "NVIDIA RTX A6000", "25", 0, "")):
+        every = ",".join(f"{a}-{b}:1500" for a in range(n) for b in range(n) if a != b)  # 25 GB/s: PCIe
+        g = Gpus(n, SIM_GPU_NAME=name, SIM_NVLINKS_DOWN="1", SIM_P2P_SLOW=every)
+        by = expect(f"no NVLink of {name}", g, code, word, "all its links to other GPUs", args=AGAIN)
+        job.check(sum(word in f["summary"] for f in by.get("fault", [])) == n * code, f"{by.get('fault')}")
+        job.check(code or "none of its 18 NVLinks" in by["end"][0]["notes"][0], f"{by['end']}")
+    # no peer access at all: all copies go through the host, one of them slow in each turn
+    none = ",".join(f"{a}-{b}" for a in range(3) for b in range(3) if a != b)
+    expect("a host without peer access", Gpus(3, SIM_P2P_NONE=none, SIM_P2P_SLOW="0-1:80"), 0)
+    expect("below the table", Gpus(2, SIM_GPU_NAME="NVIDIA H200", SIM_P2P_SLOW="0-1:40,1-0:40"), 1, "table, *H200:",
            gpus=[0, 1], args=AGAIN)
     expect("lost", Gpus(3, SIM_GPU_LOSE="1:60"), 1, "out of the test", gpus=[1])
 
@@ -179,5 +197,5 @@ def refused():
               out + err)
 
 
-for case in (healthy, slow_pair, dips, wrong_data, links, baseline, refused):
+for case in (healthy, slow_pair, dips, live, wrong_data, links, baseline, refused):
     case()

@@ -60,6 +60,22 @@ void report_window(struct report *r, const struct stress_run *run, int round)
 	fflush(stdout);
 }
 
+/* "bf16"; of a test that has no rate now, as of links: nothing. */
+static const char *measure_now_name(const struct stress_run *run)
+{
+	return run->measure_now < 0 ? "" : measure_name(run->measure_now);
+}
+
+/* " 712 TFLOP/s", of many GPUs " 698 to 712 TFLOP/s". */
+static void rates_live_print(const struct stress_run *run, double least, double most)
+{
+	if (run->measure_now < 0)
+		return;
+	if (least < most)
+		printf(" %.4g to", least);
+	printf(" %.4g %s", most, measure_unit(run->measure_now));
+}
+
 /* " GPU 0 712 TFLOP/s 61 C 698 W", or of many the range. */
 static void live_print(const struct stress_run *run)
 {
@@ -69,16 +85,20 @@ static void live_print(const struct stress_run *run)
 		const struct stress_gpu *gpu = &run->gpus[i];
 		double rate = gpu->rate_now;
 
-		if (run->n_gpus <= LIVE_MAX)
-			printf("  GPU %d %.4g %s %.0f C %.0f W", gpu->ordinal, rate, measure_unit(run->measure_now),
-			       gpu->health.temperature_c, gpu->health.power_w);
+		if (run->n_gpus <= LIVE_MAX) {
+			printf("  GPU %d", gpu->ordinal);
+			rates_live_print(run, rate, rate);
+			printf(" %.0f C %.0f W", gpu->health.temperature_c, gpu->health.power_w);
+		}
 		least = rate < least ? rate : least;
 		most = rate > most ? rate : most;
 		hottest = gpu->health.temperature_c > hottest ? gpu->health.temperature_c : hottest;
 	}
-	if (run->n_gpus > LIVE_MAX)
-		printf("  %d GPUs %.4g to %.4g %s, up to %.0f C", run->n_gpus, least, most,
-		       measure_unit(run->measure_now), hottest);
+	if (run->n_gpus > LIVE_MAX) {
+		printf("  %d GPUs", run->n_gpus);
+		rates_live_print(run, least, most);
+		printf(", up to %.0f C", hottest);
+	}
 }
 
 static void bar_print(struct report *r, const struct stress_run *run)
@@ -89,7 +109,7 @@ static void bar_print(struct report *r, const struct stress_run *run)
 	share = share < 1 ? share : 1;
 	full = share * BAR_WIDTH;
 	printf(CLEAR_LINE "[%.*s%.*s] %3.0f %% %-6s", full, "########################", BAR_WIDTH - full,
-	       "........................", 100 * share, measure_name(run->measure_now));
+	       "........................", 100 * share, measure_now_name(run));
 	live_print(run);
 	if (run->n_faults_all)
 		printf("  %u fault%s", run->n_faults_all, plural(run->n_faults_all));
@@ -108,7 +128,7 @@ void report_tick(struct report *r, const struct stress_run *run, uint64_t tick)
 		json_sample(run);
 	else if (r->mode == REPORT_PLAIN && now_s - r->printed_s >= PLAIN_PERIOD_S) {
 		r->printed_s = now_s;
-		printf("%8.1f s  %s", now_s, measure_name(run->measure_now));
+		printf("%8.1f s  %s", now_s, measure_now_name(run));
 		live_print(run);
 		printf("\n");
 		fflush(stdout);

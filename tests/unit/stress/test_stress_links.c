@@ -19,7 +19,9 @@ static void test_rows_near_the_limit(void **state)
 	static const struct {
 		const char *device;
 		double nvlink, pcie;
-	} limits[] = { { "*H200*", 450, 64 }, { "*H100 80GB HBM3*", 450, 64 }, { "*A100-SXM4*", 300, 32 } };
+	} limits[] = {
+		{ "*H200", 450, 64 }, { "*H200*", 450, 64 }, { "*H100 80GB HBM3*", 450, 64 }, { "*A100-SXM4*", 300, 32 }
+	};
 
 	(void)state;
 	for (int i = 0; i < n_link_rows; i++) {
@@ -34,6 +36,8 @@ static void test_rows_near_the_limit(void **state)
 	assert_non_null(link_row_find("NVIDIA H200", LINK_COPY));
 	assert_null(link_row_find("NVIDIA H200", LINK_SM));
 	assert_null(link_row_find("some GPU", LINK_COPY));
+	assert_null(link_row_find("NVIDIA H200 NVL", LINK_COPY)); /* a card: bridges, or none */
+	assert_non_null(link_row_find("NVIDIA H200 NVL", LINK_HOST));
 }
 
 static struct stress_run run;
@@ -107,6 +111,74 @@ static void test_missing(void **state)
 	assert_int_equal(run.faults[0].kind, FAULT_MISSING);
 }
 
+static void gpus_are(const char *name, int links, int links_active)
+{
+	for (int i = 0; i < run.n_gpus; i++) {
+		strcpy(run.gpus[i].name, name);
+		p.gpus[i].links = links;
+		p.gpus[i].links_active = links_active;
+	}
+}
+
+/* Every NVLink of a board is down: no other GPU is better, and the copies go over PCIe. */
+static void test_nvlinks_down(void **state)
+{
+	(void)state;
+	links_make(8);
+	gpus_are("NVIDIA H100 80GB HBM3", 18, 0);
+	judge();
+	for (int i = 0; i < 8; i++) {
+		assert_non_null(strstr(run.faults[i].text, "none of its 18 NVLinks is active"));
+		assert_int_equal(run.faults[i].gpu, i);
+		assert_true(p.links[i][!i].rates[LINK_COPY].judged.failed);
+		assert_int_equal(run.gpus[i].n_faults, 2);
+	}
+	links_make(8);
+	gpus_are("NVIDIA H100 80GB HBM3", 0, 0); /* NVML does not say: nothing is held to NVLink's rate */
+	judge();
+	assert_int_equal(run.n_faults, 0);
+}
+
+/* Cards with connectors that no bridge joins are healthy. */
+static void test_no_bridge(void **state)
+{
+	static const char *const cards[] = { "NVIDIA A100 80GB PCIe", "NVIDIA H200 NVL", "NVIDIA RTX A6000" };
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		links_make(4);
+		gpus_are(cards[i], 12, 0);
+		judge();
+		assert_int_equal(run.n_faults, 0);
+		assert_int_equal(run.notes.n, 1);
+		assert_non_null(strstr(run.notes.texts[0], "none of its 12 NVLinks is active"));
+	}
+}
+
+/* Without peer access copies go through the host, as fast as its CPUs are free, whatever the driver was asked for. */
+static void test_through_the_host(void **state)
+{
+	(void)state;
+	links_make(4);
+	gpus_are("NVIDIA H100 80GB HBM3", 18, 18);
+	for (int i = 0; i < 16; i++)
+		p.links[i / 4][i % 4].direct = false;
+	p.links[0][1].rates[LINK_OFF].judged.value = 40;
+	p.links[0][2].rates[LINK_COPY].judged.value = 30;
+	p.links[0][3].rates[LINK_BOTH].judged.value = p.links[3][0].rates[LINK_BOTH].judged.value = 50;
+	judge();
+	assert_int_equal(run.n_faults, 0);
+	links_make(4); /* one way of one pair: that it lacks access is the fault, not its rate; the others are held */
+	p.links[1][2].direct = false;
+	p.links[1][2].rates[LINK_COPY].judged.value = 20;
+	p.links[1][2].rates[LINK_BOTH].judged.value = p.links[2][1].rates[LINK_BOTH].judged.value = 30;
+	p.links[0][3].rates[LINK_COPY].judged.value = 50;
+	judge();
+	assert_int_equal(run.n_faults, 2);
+	assert_non_null(strstr(run.faults[0].text, "link GPU 1 to GPU 2: no peer access"));
+	assert_non_null(strstr(run.faults[1].text, "link GPU 0 to GPU 3, copy engine"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +186,9 @@ int main(void)
 		cmocka_unit_test(test_kinds_are_apart),
 		cmocka_unit_test(test_a_gpu),
 		cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_nvlinks_down),
+		cmocka_unit_test(test_no_bridge),
+		cmocka_unit_test(test_through_the_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -384,7 +384,7 @@ EXPORT int nvmlDeviceGetNvLinkState(struct sim_gpu *gpu, unsigned int link, int 
 {
 	if (link >= NR_LINKS)
 		return INVALID_ARGUMENT;
-	*ret_active = !(gpu->faults & SIM_GPU_NVLINK_DOWN && link == 3);
+	*ret_active = !getenv("SIM_NVLINKS_DOWN") && !(gpu->faults & SIM_GPU_NVLINK_DOWN && link == 3);
 	return check(gpu);
 }
 

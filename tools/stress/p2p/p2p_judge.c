@@ -37,7 +37,7 @@ static bool is_like(const struct p2p *p, int from, int to, int i, int j, enum li
 {
 	const struct stress_gpu *g = p->run->gpus;
 
-	return i != j && (i != from || j != to) && is_direct(p, i, j, measure) == is_direct(p, from, to, measure) &&
+	return i != j && (i != from || j != to) && is_direct(p, i, j, measure) &&
 	       p->links[i][j].rank == p->links[from][to].rank && g[i].class == g[from].class &&
 	       g[j].class == g[to].class;
 }
@@ -94,11 +94,12 @@ static void hold(struct p2p *p, struct judgement *j, const struct bounds *b)
 
 static void link_hold(struct p2p *p, int from, int to, enum link_measure measure, const struct baseline *baseline)
 {
-	bool on_nvlink = p->gpus[from].links_active && p->gpus[to].links_active && p->links[from][to].direct;
+	bool has_nvlinks = p->gpus[from].links && p->gpus[to].links; /* active or not: a dead one is held, too */
 	char name[64];
 	struct bounds b;
 
-	if (measure == LINK_OFF) /* as fast as the host's CPUs are free; host_hold() has the ways to its memory */
+	/* through the host: as fast as its CPUs are free; host_hold() has the ways to its memory */
+	if (measure == LINK_OFF || !is_direct(p, from, to, measure))
 		return;
 	link_name(p, from, to, measure, name);
 	b = bounds_make(p, from, link_better(measure), name, baseline);
@@ -111,7 +112,7 @@ static void link_hold(struct p2p *p, int from, int to, enum link_measure measure
 			if (is_like(p, from, to, i, k, measure) && p->links[i][k].rates[measure].judged.measured &&
 			    !(measure == LINK_BOTH && i == to && k == from))
 				b.others[b.n_others++] = p->links[i][k].rates[measure].judged.value;
-	if (measure == LINK_COPY && on_nvlink)
+	if (measure == LINK_COPY && has_nvlinks)
 		row_take(&b, p->run->gpus[from].name, LINK_COPY);
 	hold(p, &p->links[from][to].rates[measure].judged, &b);
 	free(b.others);
@@ -252,8 +253,27 @@ static void host_judge(struct p2p *p, int gpu, int node, int way)
 		run_note(p->run, "GPU %d: %s", p->run->gpus[gpu].ordinal, fault.text);
 }
 
-/* NVLinks: as many as others of its kind have. PCIe: all lanes, and its generation while in use. */
-static void state_judge(struct p2p *p, int gpu)
+/* None is active on any GPU of this kind. A GPU of the table is on a board that joins all by NVLink; a card may have
+ * its connectors free. */
+static void nvlinks_down(struct p2p *p, int gpu, struct fault *fault)
+{
+	const char *device = p->run->gpus[gpu].name;
+	int links = p->gpus[gpu].links;
+
+	if (link_row_find(device, LINK_COPY)) {
+		snprintf(fault->text, sizeof(fault->text),
+			 "none of its %d NVLinks is active, nor of others of its kind: look at the fabric manager "
+			 "(systemctl status nvidia-fabricmanager) and at nvidia-smi nvlink -s",
+			 links);
+		run_fault(p->run, fault);
+	} else {
+		run_note(p->run, "%s: none of its %d NVLinks is active: if a bridge joins these GPUs, look at it",
+			 device, links);
+	}
+}
+
+/* As many as others of its kind have. */
+static void nvlinks_judge(struct p2p *p, int gpu)
 {
 	const struct p2p_gpu *g = &p->gpus[gpu];
 	struct fault fault = { .kind = FAULT_LINK, .gpu = gpu, .measure = -1 };
@@ -266,7 +286,17 @@ static void state_judge(struct p2p *p, int gpu)
 		snprintf(fault.text, sizeof(fault.text), "%d of its NVLinks are active, of others of its kind %d",
 			 g->links_active, most);
 		run_fault(p->run, &fault);
+	} else if (g->links && !most) {
+		nvlinks_down(p, gpu, &fault);
 	}
+}
+
+/* All lanes, and its generation while in use. */
+static void pcie_judge(struct p2p *p, int gpu)
+{
+	const struct p2p_gpu *g = &p->gpus[gpu];
+	struct fault fault = { .kind = FAULT_LINK, .gpu = gpu, .measure = -1 };
+
 	if (g->width < g->width_max || g->generation < g->generation_max) {
 		snprintf(fault.text, sizeof(fault.text),
 			 "its PCIe link has %u lanes of generation %u, of %u of %u: look at slot and riser", g->width,
@@ -312,6 +342,8 @@ void p2p_judge(struct p2p *p)
 	int n = p->run->n_gpus;
 
 	access_judge(p);
+	for (int i = 0; i < n; i++) /* before the rates, of which it is the cause */
+		nvlinks_judge(p, i);
 	for (int m = 0; m < N_LINK_MEASURES; m++)
 		measure_faults(p, m);
 	for (int i = 0; i < n; i++) {
@@ -322,7 +354,7 @@ void p2p_judge(struct p2p *p)
 			for (int way = 0; way < N_WAYS_HOST; way++)
 				if (p->gpus[i].host[node][way].judged.measured)
 					host_judge(p, i, node, way);
-		state_judge(p, i);
+		pcie_judge(p, i);
 	}
 }
 
