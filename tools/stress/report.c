@@ -158,7 +158,8 @@ static void rate_print(const struct stress_gpu *gpu, int measure)
 	double trend;
 
 	if (gpu->unsupported[measure]) {
-		printf("  GPU %-3d %-7s not on this GPU or in this cuBLASLt\n", gpu->ordinal, measure_name(measure));
+		printf("  GPU %-3d %-7s not on this GPU or in this cuBLASLt, or too slow for --quick\n", gpu->ordinal,
+		       measure_name(measure));
 		return;
 	}
 	if (!j->measured) {

@@ -15,6 +15,7 @@
 #include "tools/stress/runlog.h"
 
 #define STALLED_NS 30000000000ull
+#define STALLED_TIMES 4 /* as long as its work should take */
 #define POLL_NS 50000
 
 volatile sig_atomic_t run_signal;
@@ -108,14 +109,29 @@ int gpu_try(struct stress_gpu *gpu, int error, const char *what)
 	return error ? gpu_lose(gpu, FAULT_LOST, what, cuda_error_text(&gpu->run->cuda, error)) : 0;
 }
 
+static uint64_t stalled_ns(const struct stress_gpu *gpu)
+{
+	uint64_t ns = STALLED_TIMES * gpu->work_ns;
+
+	return ns > STALLED_NS ? ns : STALLED_NS;
+}
+
+static int stalled(struct stress_gpu *gpu)
+{
+	char cause[64];
+
+	snprintf(cause, sizeof(cause), "it has not ended for %.0f s", stalled_ns(gpu) * 1e-9);
+	return gpu_lose(gpu, FAULT_STALLED, "work on the device", cause);
+}
+
 static int query_wait(struct stress_gpu *gpu, int (*query)(cuda_handle), cuda_handle of)
 {
-	uint64_t end_ns = clock_monotonic_ns() + STALLED_NS;
+	uint64_t end_ns = clock_monotonic_ns() + stalled_ns(gpu);
 	int error;
 
 	while ((error = query(of)) == CUDA_ERROR_NOT_READY) {
 		if (clock_monotonic_ns() > end_ns)
-			return gpu_lose(gpu, FAULT_STALLED, "work on the device", "it has not ended for 30 s");
+			return stalled(gpu);
 		nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 	}
 	return gpu_try(gpu, error, "work on the device");

@@ -58,12 +58,13 @@ struct stress_gpu {
 	struct series series[N_MEASURES]; /* a value a window */
 	uint64_t checked[N_MEASURES];     /* results hashed, bytes read */
 	uint32_t windows[N_MEASURES];
-	bool unsupported[N_MEASURES];     /* this GPU or library has no such type */
+	bool unsupported[N_MEASURES];     /* this GPU or library has no such type, or it is too slow for --quick */
 	double checksum_share[N_NUMBERS]; /* largest difference of a row's sum, of its bound */
 	struct judgement judged[N_MEASURES];
 	uint64_t memory_bytes; /* under test */
 	uint32_t memory_turns; /* how often all patterns had their turn */
 	uint32_t n_faults;
+	uint64_t work_ns; /* what is enqueued should take, as measured before; 0: not known */
 	_Atomic double rate_now;
 };
 
@@ -84,7 +85,7 @@ struct stress_run {
 	struct stress_gpu gpus[STRESS_GPUS_MAX];
 	struct crew crew;
 	uint64_t begin_ns, elapsed_before_ns; /* of an earlier run that this one resumes */
-	uint64_t window_end_ns;
+	uint64_t window_ns, window_end_ns;
 	int measure_now;
 	bool again;           /* windows are turns of what was below its bound, no rounds */
 	bool choices_settled; /* each class has its algorithm, or has none */
@@ -118,7 +119,8 @@ void run_note(struct stress_run *run, const char *format, ...) __attribute__((fo
 
 /* 0, or -EIO after a fault FAULT_LOST that names `what` and the error. */
 int gpu_try(struct stress_gpu *gpu, int error, const char *what);
-/* Waits until the stream is through. 0 or -EIO; 30 s without an end are FAULT_STALLED. */
+/* Waits until the stream is through. 0 or -EIO; FAULT_STALLED after 30 s without an end, or four
+ * times gpu->work_ns where that is longer. */
 int gpu_wait(struct stress_gpu *gpu);
 int gpu_wait_event(struct stress_gpu *gpu, cuda_handle event);
 int gpu_launch(struct stress_gpu *gpu, enum kernel_id kernel, unsigned int gx, unsigned int gy, unsigned int block,

@@ -4,7 +4,7 @@
  * on the CPU, each sum in double in the order of k, so that the same operands give the same bits. It finds the libcuda
  * stand-in that is loaded, and its streams do the work. SIM_CUDA_COMPUTE has to be set. From the environment:
  *     SIM_CUBLASLT_VERSION=130000
- *     SIM_GEMM_NS=100000               what a multiplication takes
+ *     SIM_GEMM_NS=100000               what a multiplication takes that has as many columns as rows
  *     SIM_GEMM_FLIP=1:5:7:0            every result of device 1 has bit 0 of row 5, column 7 flipped
  *     SIM_GEMM_FLIP=1:5:7:0:9          only every ninth result
  *     SIM_GEMM_LANES=1:8               device 1 gets every eighth row of column 0 wrong
@@ -184,17 +184,17 @@ EXPORT int cublasLtMatmul(void *handle, void *desc, const void *alpha, const voi
 			  void *workspace, size_t workspace_bytes, void *stream)
 {
 	struct job *job = malloc(sizeof(*job));
+	uint64_t ns = strtoull(setting("SIM_GEMM_NS", "100000"), NULL, 10);
 	int error;
 
-	(void)handle, (void)desc, (void)alpha, (void)beta, (void)c, (void)c_layout, (void)algo, (void)workspace,
-		(void)workspace_bytes;
+	(void)handle, (void)desc, (void)alpha, (void)beta, (void)c, (void)algo, (void)workspace, (void)workspace_bytes;
 	if (!job || a_layout->rows != b_layout->rows) {
 		free(job);
 		return INVALID_VALUE;
 	}
 	*job = (struct job){ a, b, d, *a_layout, *b_layout, *d_layout, device_current(), 0 };
 	job->number = jobs_of[job->device % DEVICES_MAX]++;
-	error = compute_launch(stream, job_run, job, strtoull(setting("SIM_GEMM_NS", "100000"), NULL, 10));
+	error = compute_launch(stream, job_run, job, ns / c_layout->rows * c_layout->columns);
 	if (error)
 		free(job);
 	return error ? EXECUTION_FAILED : SUCCESS;

@@ -170,6 +170,8 @@ static int burn(struct gemm *g)
 	if (run->window_end_ns > begin_ns)
 		warm_ns = (run->window_end_ns - begin_ns) * WARM_SHARE;
 	warm_ns = warm_ns < WARM_NS ? warm_ns : WARM_NS;
+	if (g->class->product_ns >= WARM_NS) /* the ballots took longer than clocks do to settle */
+		warm_ns = 0;
 	while (!err && more) {
 		uint64_t now_ns = clock_monotonic_ns();
 
@@ -229,7 +231,10 @@ static bool window_choose(struct gemm *g, bool ready)
 		g->gpu->unsupported[g->number_id] = true;
 		run_note(run, "%s", g->class->why);
 	}
-	return ready && g->class->chosen;
+	if (!ready || !g->class->chosen)
+		return false;
+	gemm_batch_fit(g);
+	return true;
 }
 
 static void window_run(struct gemm *g)
@@ -273,6 +278,7 @@ void gemm_window(struct stress_gpu *gpu, int number_id)
 	g->number = &numbers[number_id];
 	g->class = &gpu->run->classes[gpu->class];
 	window_run(g);
+	gpu->work_ns = 0;
 	pthread_mutex_lock(&gpu->run->lock);
 	gpu->run->gemms[gpu->index] = NULL;
 	pthread_mutex_unlock(&gpu->run->lock);

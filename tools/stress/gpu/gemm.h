@@ -19,6 +19,7 @@
 struct gemm_class {
 	bool chosen, failed; /* the algorithm; it cannot be had */
 	struct cublaslt_algo algo;
+	uint64_t product_ns; /* what one takes, about; 0: not known */
 	char why[LIBRARY_WHY];
 	struct vote vote;
 	int voters[STRESS_GPUS_MAX]; /* index in the run, of each voter */
@@ -48,9 +49,12 @@ void gemm_classes_reset(void *run);
 /* gemm_setup.c. 0; -ENOMEM or -ENOTSUP with gpu->why; -EIO: lost. */
 int gemm_setup(struct gemm *g);
 void gemm_release(struct gemm *g);
-/* Picks the algorithm for all GPUs of the class. */
-void gemm_choose(struct gemm *g);
 int gemm_enqueue(struct gemm *g, int way, int slot, const struct cublaslt_algo *algo);
+
+/* gemm_choose.c: the algorithm for all GPUs of the class; then, on each, a batch of about a second at most, and how
+ * long its work should take (gpu->work_ns). */
+void gemm_choose(struct gemm *g);
+void gemm_batch_fit(struct gemm *g);
 
 /* gemm_check.c */
 int gemm_hash(struct gemm *g, int way);         /* enqueues the hashes of a half */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm_setup.c - memory, operands and descriptors of a window, and the algorithm: the fastest of those that the
- * library proposes, chosen on one GPU and given to all, without split sums, so that equal GPUs give equal bits
- * (cuBLAS' notes on reproducibility: same version, same architecture and number of multiprocessors, own workspace).
+ * gemm_setup.c - memory, operands and descriptors of a window.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,8 +9,6 @@
 
 #include "tools/stress/gpu/gemm.h"
 
-#define CHOICES_MAX 8
-#define TRIALS 4
 #define TILE_MAX 128
 #define MEMORY_SHARE 0.8
 #define FILL_BLOCK 256
@@ -189,58 +185,4 @@ int gemm_enqueue(struct gemm *g, int way, int slot, const struct cublaslt_algo *
 				      g->layout_a, (void *)(uintptr_t)g->b, g->layout_b, beta, c, g->layout_c, c,
 				      g->layout_c, algo, (void *)(uintptr_t)g->workspace, WORKSPACE_BYTES,
 				      g->gpu->stream);
-}
-
-static bool splits_sums(const struct cublaslt *lt, const struct cublaslt_algo *algo)
-{
-	int32_t splits = 1;
-	size_t written;
-
-	return lt->algo_get && !lt->algo_get(algo, CUBLASLT_ALGO_SPLITK_NUM, &splits, sizeof(splits), &written) &&
-	       splits > 1;
-}
-
-/* Milliseconds of a trial, 0: it cannot run; -EIO: the device is lost. */
-static int trial(struct gemm *g, const struct cublaslt_algo *algo, float *ms)
-{
-	const struct cuda *cuda = &g->gpu->run->cuda;
-	int status = gemm_enqueue(g, PLAIN, 0, algo), err;
-
-	*ms = 0;
-	if (status)
-		return gpu_wait(g->gpu);
-	err = gpu_try(g->gpu, cuda->event_record(g->begin[PLAIN], g->gpu->stream), "an event");
-	for (int i = 0; !err && !status && i < TRIALS; i++)
-		status = gemm_enqueue(g, PLAIN, 0, algo);
-	err = err ? err : gpu_try(g->gpu, cuda->event_record(g->end[PLAIN], g->gpu->stream), "an event");
-	err = err ? err : gpu_wait(g->gpu);
-	if (!err && !status)
-		err = gpu_try(g->gpu, cuda->event_elapsed(ms, g->begin[PLAIN], g->end[PLAIN]), "a time");
-	return err;
-}
-
-void gemm_choose(struct gemm *g)
-{
-	const struct cublaslt *lt = &g->gpu->run->lt;
-	struct cublaslt_choice choices[CHOICES_MAX];
-	int n = 0, status = lt->heuristic(g->lt, g->desc, g->layout_a, g->layout_b, g->layout_c, g->layout_c, g->pref,
-					  CHOICES_MAX, choices, &n);
-	float best = 0, ms;
-
-	for (int i = 0; !status && i < n; i++) {
-		if (choices[i].state || splits_sums(lt, &choices[i].algo))
-			continue;
-		if (trial(g, &choices[i].algo, &ms))
-			return;
-		if (ms > 0 && (best == 0 || ms < best)) {
-			best = ms;
-			g->class->algo = choices[i].algo;
-		}
-	}
-	g->class->chosen = best > 0;
-	g->class->failed = !g->class->chosen;
-	if (g->class->failed)
-		snprintf(g->class->why, sizeof(g->class->why), "%s: cuBLASLt has no algorithm for it on %s: %s",
-			 g->number->name, g->gpu->name,
-			 cublaslt_error_text(lt, status ? status : CUBLAS_NOT_SUPPORTED));
 }

@@ -56,6 +56,7 @@ static uint64_t window_ns(const struct plan *plan, int measure)
 static void window_begin(struct plan *plan, int measure, uint64_t ns)
 {
 	plan->run->measure_now = measure;
+	plan->run->window_ns = ns;
 	/* windows end by the clock of the whole, so that set-ups do not add up */
 	plan->run->window_end_ns = clock_monotonic_ns() + ns;
 	report_window(plan->run->report, plan->run, plan->round + 1);
@@ -209,8 +210,8 @@ static int status_of(struct stress_run *run, char why[LIBRARY_WHY])
 	}
 	if (nothing_supported(run)) {
 		snprintf(why, LIBRARY_WHY,
-			 "%s: nothing of what --only asks for is there on this GPU and in this cuBLASLt: "
-			 "leave --only out",
+			 "%s: nothing of what --only asks for is there on this GPU and in this cuBLASLt, or fits into "
+			 "--quick: leave --only out",
 			 run->gpus[0].name);
 		return STRESS_IMPOSSIBLE;
 	}
