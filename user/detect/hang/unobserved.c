@@ -234,17 +234,18 @@ static uint64_t last_still_ns(const struct comm *c)
 /* An autopsy, or a merge: asked for because the job hangs. */
 static bool is_asked(const struct model *m)
 {
-	return m->hang_floor_ns < SESSION_FLOOR_NS || is_merge(m);
+	return !m->reported && (m->hang_floor_ns < SESSION_FLOOR_NS || is_merge(m));
 }
 
-/* Of one rank alone the other may be alone on its host, too. Without ranks in environments a communicator of the whole
- * job looks as one that a few processes share with another host's. */
+/* A hub knows of all hosts. Elsewhere, of one rank alone the other may be alone on its host, too; and without ranks in
+ * environments a communicator of the whole job looks as one that a few processes share with another host's. */
 static bool all_others_seen(const struct model *m, const struct absent *a)
 {
 	const struct comm *c = a->comm;
 
-	return a->n == 1 && c->n_seen == c->nranks - 1 && c->n_seen > 1 && !c->members->proc->node->partial &&
-	       (is_asked(m) || c->members->proc->world_size == c->nranks);
+	if (a->n != 1 || c->n_seen != c->nranks - 1 || c->members->proc->node->partial)
+		return false;
+	return m->reported || (c->n_seen > 1 && (is_asked(m) || c->members->proc->world_size == c->nranks));
 }
 
 /* 0 or -ENOMEM; free a->is_missing either way. */
