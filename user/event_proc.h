@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/hash.h"
+
 struct event_proc {
 	uint64_t start_ns;
 	uint32_t parent_tgid, ns_pid;
@@ -19,6 +21,17 @@ struct event_proc {
 	/* Texts: "" or NULL unknown. job: the launcher's name. pod: its uid. cgroup: a path, or its end. */
 	const char *job, *name, *container, *pod;
 	const char *pod_name, *namespace, *cgroup, *boot_id, *slurm_job, *slurm_step;
+	/* Hashes of the job's name, and of pod, container and cgroup, where the session had no room for that text
+	 * (base/intern.h): what differs stays so. 0: they are known, or there are none. */
+	uint64_t nameless, placeless;
 };
+
+/* Whose share of the room for texts: a user's; of root, as whom containers run mostly, the container's. */
+static inline uint64_t event_proc_owner(uint32_t user, const char *container)
+{
+	const uint32_t root = 1;
+
+	return user > root || !container || !*container ? user : hash_text(0, container) | 1ull << 63;
+}
 
 #endif

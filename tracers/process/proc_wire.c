@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "record.h"
 
 #define TEXT_MAX 320 /* of each, with its zero byte */
@@ -77,30 +78,74 @@ void proc_wire_write(const struct event_proc *p, struct record_proc *f)
 	f->hdr.size = place_write(p, (char *)f, padded((char *)f, at));
 }
 
-/* `at`: where the texts of the record end. */
-static int place_read(const struct record_proc *rec, size_t at, struct intern *strings, struct event_proc *p)
+/* NULL: it has none, or it lies beyond the record. */
+static const struct record_proc_place *place_of(const struct record_proc *f)
 {
-	const struct record_proc_place *f = (const void *)((const char *)rec + ((at + 7) & ~7ul));
+	size_t at = (sizeof(*f) + f->job_len + f->name_len + f->container_len + f->pod_len + 7) & ~7ul;
+
+	return f->has_place && at + sizeof(struct record_proc_place) <= f->hdr.size
+		       ? (const void *)((const char *)f + at)
+		       : NULL;
+}
+
+static uint32_t user_of(const struct record_proc_place *f)
+{
+	return f ? f->user[0] | (uint32_t)f->user[1] << 16 : 0;
+}
+
+/* `h`, and the text that was refused; 0 is none. */
+static uint64_t refused_mix(uint64_t h, const char *kept, const char *text, size_t len)
+{
+	return intern_refused(kept) ? hash_bytes(h, text, len) | 1 : h;
+}
+
+static int place_read(const struct record_proc *rec, const struct record_proc_place *f, struct intern *strings,
+		      struct event_proc *p)
+{
+	const uint16_t lens[] = { f->pod_name_len, f->namespace_len, f->cgroup_len,
+				  f->boot_id_len,  f->slurm_job_len, f->slurm_step_len };
 	const char **const to[] = {
 		&p->pod_name, &p->namespace, &p->cgroup, &p->boot_id, &p->slurm_job, &p->slurm_step
 	};
+	int n = record_texts(&rec->hdr, f->text - (const char *)rec, 6, lens, to, strings);
 
-	at = (at + 7) & ~7ul;
-	if (at + sizeof(*f) > rec->hdr.size)
-		return -EINVAL;
 	p->netns = f->netns;
-	p->user = f->user[0] | (uint32_t)f->user[1] << 16;
-	return record_texts(&rec->hdr, at + sizeof(*f), 6,
-			    (uint16_t[]){ f->pod_name_len, f->namespace_len, f->cgroup_len, f->boot_id_len,
-					  f->slurm_job_len, f->slurm_step_len },
-			    to, strings);
+	p->user = user_of(f);
+	if (n == 1)
+		p->placeless = refused_mix(p->placeless, p->cgroup, f->text + f->pod_name_len + f->namespace_len,
+					   f->cgroup_len);
+	return n;
+}
+
+static int texts_read(const struct record_proc *f, struct intern *strings, struct event_proc *p)
+{
+	const uint16_t lens[] = { f->job_len, f->name_len, f->container_len, f->pod_len };
+	const char **const texts[] = { &p->job, &p->name, &p->container, &p->pod };
+	const struct record_proc_place *place = place_of(f);
+	const char *container = f->text + f->job_len + f->name_len;
+
+	if (record_texts(&f->hdr, sizeof(*f), 4, lens, texts, strings) < 0 || (f->has_place && !place))
+		return -EINVAL;
+	p->nameless = refused_mix(0, p->job, f->text, f->job_len);
+	p->placeless = refused_mix(0, p->container, container, f->container_len);
+	p->placeless = refused_mix(p->placeless, p->pod, container + f->container_len, f->pod_len);
+	return place ? place_read(f, place, strings, p) : 1;
+}
+
+/* Whose names they are, before any of them is kept. */
+static uint64_t owner_of(const struct record_proc *f)
+{
+	size_t at = sizeof(*f) + f->job_len + f->name_len, len = f->container_len;
+	char container[TEXT_MAX] = "";
+
+	if (at + len <= f->hdr.size && len < TEXT_MAX)
+		memcpy(container, (const char *)f + at, len);
+	return event_proc_owner(user_of(place_of(f)), container);
 }
 
 int proc_wire_read(const struct record_proc *f, struct intern *strings, struct event_proc *p)
 {
-	const uint16_t lens[] = { f->job_len, f->name_len, f->container_len, f->pod_len };
-	const char **const texts[] = { &p->job, &p->name, &p->container, &p->pod };
-	size_t end = sizeof(*f) + f->job_len + f->name_len + f->container_len + f->pod_len;
+	int n;
 
 	if (!ranks_possible(f->rank, f->world_size) || !ranks_possible(f->local_rank, 0))
 		return -EINVAL;
@@ -113,7 +158,8 @@ int proc_wire_read(const struct record_proc *f, struct intern *strings, struct e
 	p->is_child = f->is_child;
 	p->rank_inherited = f->rank_source == RANK_INHERITED;
 	p->pod_name = p->namespace = p->cgroup = p->boot_id = p->slurm_job = p->slurm_step = "";
-	if (record_texts(&f->hdr, sizeof(*f), 4, lens, texts, strings) < 0)
-		return -EINVAL;
-	return f->has_place ? place_read(f, end, strings, p) : 1;
+	intern_names_begin(strings, owner_of(f));
+	n = texts_read(f, strings, p);
+	intern_names_end(strings);
+	return n;
 }

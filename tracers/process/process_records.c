@@ -85,7 +85,13 @@ static int decode_stack(const struct wire_hdr *rec, struct intern *strings, stru
 	e->kind = EV_STACK;
 	e->stack.unread = f->flags & STACK_FLAG_UNREAD;
 	e->stack.sampled = f->flags & STACK_FLAG_SAMPLED;
-	return record_texts(rec, sizeof(*f), 7, lens, texts, strings);
+	if (record_texts(rec, sizeof(*f), 7, lens, texts, strings) < 0)
+		return -EINVAL;
+	if (intern_refused(e->stack.frames) || intern_refused(e->stack.python) || intern_refused(e->stack.native)) {
+		e->stack.unread = true; /* half a stack would name another place */
+		e->stack.end = INTERN_FULL;
+	}
+	return 1;
 }
 
 static int decode_wait(const struct wire_hdr *rec, struct intern *strings, struct event *e)

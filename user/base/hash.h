@@ -5,6 +5,7 @@
 #ifndef RANKTRACE_HASH_H
 #define RANKTRACE_HASH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Folds `v` into `h`; the finaliser of MurmurHash3. */
@@ -26,6 +27,16 @@ static inline uint64_t hash_text(uint64_t h, const char *text)
 	for (const char *c = text; c && *c; c++)
 		one = (one ^ (unsigned char)*c) * 0x100000001b3ull;
 	return hash_mix(h, text ? one : 0);
+}
+
+/* Of up to `len` bytes, to the first zero, what hash_text() is of such a text. */
+static inline uint64_t hash_bytes(uint64_t h, const char *s, size_t len)
+{
+	uint64_t one = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < len && s[i]; i++)
+		one = (one ^ (unsigned char)s[i]) * 0x100000001b3ull;
+	return hash_mix(h, one);
 }
 
 #endif

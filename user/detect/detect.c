@@ -123,9 +123,12 @@ void finding_list_free(struct finding_list *list)
 
 const char *finding_list_text(struct finding_list *list, const char *text)
 {
+	const char *kept;
+
 	if (!list->texts)
 		list->texts = intern_new();
-	return list->texts ? intern(list->texts, text) : "";
+	kept = list->texts ? intern(list->texts, text) : "";
+	return intern_refused(kept) ? INTERN_FULL : kept;
 }
 
 const struct finding *finding_list_of(const struct finding_list *list, enum finding_kind kind, uint64_t proc)

@@ -87,13 +87,14 @@ static struct known_phase *slot_take(struct pauses *s)
 static struct known_phase *own_add(struct pauses *s, const struct model *m, const struct pause *p)
 {
 	const struct known_phase *known = known_phases_at(&m->known_phases, p->job, p->site);
-	struct known_phase *own = slot_take(s);
+	const char *job = intern(s->texts, p->job), *site = intern(s->texts, p->site);
+	struct known_phase *own = intern_refused(job) || intern_refused(site) ? NULL : slot_take(s);
 
 	if (!own)
 		return NULL;
 	*own = known ? *known : (struct known_phase){ 0 };
-	own->job = intern(s->texts, p->job);
-	own->site = intern(s->texts, p->site);
+	own->job = job;
+	own->site = site;
 	own->wait = intern(s->texts, known ? known->wait : "");
 	return own;
 }

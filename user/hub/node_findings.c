@@ -176,12 +176,14 @@ static struct subject subject_read(const struct reading *rd, const Cluster__Find
 	s.set = s.type == SUBJECT_RANKS ? key_of(rd->host, f->id) : 0;
 	s.gpu = from->has_gpu ? from->gpu : SUBJECT_NO_GPU;
 	s.pci = from->has_pci ? from->pci : GPU_PCI_NONE;
+	intern_names_begin(rd->n->texts, rd->host->number); /* what it is known by: evidence leaves room for it */
 	s.device = text_kept(rd, from->device);
 	s.address = text_kept(rd, from->address);
 	s.netdev = text_kept(rd, from->netdev);
 	s.port = from->port;
 	s.a = text_kept(rd, from->a);
 	s.b = text_kept(rd, from->b);
+	intern_names_end(rd->n->texts);
 	s.comm = from->comm;
 	s.parent = from->parent;
 	for (size_t i = 0; i < from->n_pids; i++) {

@@ -12,6 +12,12 @@ const char *job_place_text(const char *s)
 	return s ? s : "";
 }
 
+const char *placeless_text(uint64_t placeless, char to[PLACE_TEXT_MAX])
+{
+	snprintf(to, PLACE_TEXT_MAX, "(not kept, %016llx)", (unsigned long long)placeless);
+	return to;
+}
+
 static const char *last_part(const char *path)
 {
 	const char *slash = strrchr(path, '/');

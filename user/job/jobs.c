@@ -4,67 +4,19 @@
  * proves that its members are one job; what it proved once holds until two living processes say one rank; and scopes
  * that nothing tied are one job where all their ranks differ. Then each group takes the job that most of it was.
  */
-#include "job/jobs.h"
+#include "job/jobs_private.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #define KEY_MAX 1024
 #define LIVING_FIRST 64
+#define NAMELESS_JOBS 1024 /* of a user; then the one that ended longest ago is another one's */
+#define NAMELESS_TEXT "(name not kept, %016llx)"
 
 const struct job_id job_none = { .name = "", .shown = "" };
-
-struct job_own {
-	struct job_id j;
-	struct job_place place; /* of a scope that lives, for the shown name */
-	char *text;             /* `shown`, where it is not the name */
-	bool settled;           /* some scope was settled to be it */
-	uint64_t claimed;       /* in that round */
-	struct job_own *next;   /* of the name */
-};
-
-struct name_row { /* a name as one user's processes say it */
-	char *name;
-	char *key;
-	uint32_t user; /* 0: unknown, or in a container */
-	uint64_t serial;
-	bool placed; /* of some process of it the place is known */
-	struct job_own *jobs, *newest;
-	UT_hash_handle hh;
-};
-
-struct scope {
-	struct job_scope s;
-	struct name_row *row;
-	uint64_t serial;      /* in order of appearance, from 1 */
-	uint64_t tie;         /* equal and not 0: communicators tied them, and no rank of theirs collided since */
-	bool rival;           /* a rank of its name lived twice: nothing but a communicator joins it any more */
-	bool settled;         /* s.job is no guess */
-	struct scope *joined; /* towards the scope that stands for the group */
-	bool living, ranked;
-	struct job_own *group_job; /* of the group it stands for */
-	struct scope *next;        /* in order of appearance */
-	char *key;
-	UT_hash_handle hh;
-};
-
-struct living { /* one process */
-	struct scope *s;
-	int rank, world;
-};
-
-struct jobs {
-	struct name_row *names;
-	struct scope *scopes, *first, **tail;
-	struct living *living;
-	size_t n_living, cap_living;
-	uint64_t n_names, n_scopes, round;
-};
 
 /* --- names, jobs, scopes --- */
 
@@ -119,15 +71,58 @@ static struct job_own *job_new(struct name_row *row)
 	else
 		row->jobs = own;
 	row->newest = own;
+	row->n_jobs++;
 	return own;
+}
+
+static struct job_own *longest_ended(const struct jobs *j, const struct name_row *row)
+{
+	struct job_own *old = NULL;
+
+	for (struct job_own *o = row->jobs; o; o = o->next)
+		if (o->claimed != j->round && (!old || o->claimed < old->claimed))
+			old = o;
+	return old;
+}
+
+/* Its number among those of the same hash. */
+static uint32_t nth_of(const struct name_row *row, const struct job_own *own)
+{
+	uint32_t most = 0;
+
+	for (const struct job_own *o = row->jobs; o; o = o->next)
+		if (o != own && !strcmp(o->nameless, own->nameless) && o->j.nth > most)
+			most = o->j.nth;
+	return most + 1;
+}
+
+/* Names that there is no room for must not fill the memory with their jobs. */
+static struct job_own *job_nameless(struct jobs *j, struct name_row *row, uint64_t hash)
+{
+	struct job_own *own = row->n_jobs < NAMELESS_JOBS ? NULL : longest_ended(j, row);
+
+	own = own ? own : job_new(row);
+	if (!own)
+		return NULL;
+	snprintf(own->nameless, sizeof(own->nameless), NAMELESS_TEXT, (unsigned long long)hash);
+	own->j.name = own->j.shown = own->nameless;
+	own->j.nth = nth_of(row, own);
+	own->claimed = j->round;
+	return own;
+}
+
+static struct job_own *job_for(struct jobs *j, struct name_row *row, uint64_t nameless)
+{
+	return nameless ? job_nameless(j, row, nameless) : job_new(row);
 }
 
 /* A field that is unknown and one that is empty are the same. The separator is in none of them. */
 static size_t key_text(const char *name, const struct job_place *at, char to[KEY_MAX])
 {
-	int n = snprintf(to, KEY_MAX, "%u\n%llu\n%u\n%s\n%s\n%s\n%s", at->host, (unsigned long long)at->netns,
-			 user_of(at), name, job_place_text(at->pod), job_place_text(at->container),
-			 job_place_text(at->cgroup));
+	int n = snprintf(to, KEY_MAX, "%u\n%llu\n%u\n%llx\n%llx\n%s\n%s\n%s\n%s", at->host,
+			 (unsigned long long)at->netns, user_of(at), (unsigned long long)at->nameless,
+			 (unsigned long long)at->placeless, name, job_place_text(at->pod),
+			 job_place_text(at->container), job_place_text(at->cgroup));
 
 	return n < KEY_MAX ? n : KEY_MAX - 1;
 }
@@ -135,13 +130,15 @@ static size_t key_text(const char *name, const struct job_place *at, char to[KEY
 static bool place_known(const struct scope *s)
 {
 	/* lint: job_place_text() gives a text */
-	return s->s.place.netns || *job_place_text(s->s.place.container) || *job_place_text(s->s.place.cgroup);
+	return s->s.place.netns || s->s.place.placeless || *job_place_text(s->s.place.container) ||
+	       *job_place_text(s->s.place.cgroup);
 }
 
 static struct scope *scope_new(struct jobs *j, const char *name, const struct job_place *at, const char *key)
 {
 	struct name_row *row = name_get(j, name, user_of(at));
-	struct job_own *job = !row ? NULL : row->newest ? row->newest : job_new(row);
+	struct job_own *guess = row && row->newest && !at->nameless && !*row->newest->nameless ? row->newest : NULL;
+	struct job_own *job = guess || !row ? guess : job_for(j, row, at->nameless);
 	struct scope *s = job ? calloc(1, sizeof(*s)) : NULL;
 
 	if (s)
@@ -234,11 +231,16 @@ static void join(struct scope *a, struct scope *b)
 		a->joined = b;
 }
 
+static bool same_name(const struct scope *a, const struct scope *b)
+{
+	return a->row == b->row && a->s.place.nameless == b->s.place.nameless;
+}
+
 void jobs_tie(struct job_scope *a, struct job_scope *b)
 {
 	struct scope *x = (struct scope *)a, *y = (struct scope *)b;
 
-	if (x->row == y->row)
+	if (same_name(x, y))
 		join(x, y);
 }
 
@@ -263,6 +265,7 @@ static int by_world(const void *a, const void *b)
 	const struct living *x = a, *y = b;
 	int d = order(x->s->row->serial, y->s->row->serial);
 
+	d = d ? d : order(x->s->s.place.nameless, y->s->s.place.nameless);
 	d = d ? d : (x->world > y->world) - (x->world < y->world);
 	return d ? d : (x->rank > y->rank) - (x->rank < y->rank);
 }
@@ -325,7 +328,7 @@ static void worlds_join(struct jobs *j)
 		n = 1;
 		if (l->rank < 0) /* says nothing about who is whose */
 			continue;
-		while (l + n < end && l[n].s->row == l->s->row && l[n].world == l->world)
+		while (l + n < end && same_name(l[n].s, l->s) && l[n].world == l->world)
 			n++;
 		join_disjoint(l, n);
 	}
@@ -364,7 +367,7 @@ static void names_join(struct jobs *j)
 	size_t n;
 
 	for (; l < end; l += n) {
-		for (n = 1; l + n < end && l[n].s->row == l->s->row; n++)
+		for (n = 1; l + n < end && same_name(l[n].s, l->s); n++)
 			;
 		join_rankless(l, n);
 	}
@@ -397,10 +400,11 @@ static int jobs_assign(struct jobs *j)
 	claims(j, false);
 	for (struct scope *s = j->first; s; s = s->next) {
 		struct scope *group = group_of(s);
-		struct job_own *job = !s->living || group->group_job ? NULL : job_new(s->row);
+		struct job_own *job;
 
 		if (!s->living)
 			continue;
+		job = group->group_job ? NULL : job_for(j, s->row, s->s.place.nameless);
 		if (job)
 			claim(j, group, job);
 		if (!group->group_job)
@@ -411,76 +415,6 @@ static int jobs_assign(struct jobs *j)
 		s->settled = group->group_job->settled = true;
 	}
 	return 0;
-}
-
-/* --- shown names --- */
-
-static bool distinguishes(const struct jobs *j, const struct job_own *job, const struct name_row *row, enum trait what)
-{
-	char own[TRAIT_MAX], other[TRAIT_MAX];
-
-	trait_text(what, &job->place, own);
-	for (const struct job_own *o = row->jobs; o && *own; o = o->next) {
-		if (o == job || o->claimed != j->round)
-			continue;
-		trait_text(what, &o->place, other);
-		if (!strcmp(own, other))
-			return false;
-	}
-	return *own;
-}
-
-static size_t n_living(const struct jobs *j, const struct name_row *row)
-{
-	size_t n = 0;
-
-	for (const struct job_own *o = row->jobs; o; o = o->next)
-		n += o->claimed == j->round;
-	return n;
-}
-
-static void job_show(const struct jobs *j, struct job_own *job, const struct name_row *row)
-{
-	char trait[TRAIT_MAX] = "";
-	size_t size = strlen(row->name) + TRAIT_MAX + 16;
-	int what = 0;
-
-	while (what < TRAITS && !distinguishes(j, job, row, what))
-		what++;
-	if (row->user && n_living(j, row) == 1)
-		what = TRAIT_USER;
-	job->text = malloc(size);
-	if (!job->text)
-		return;
-	if (what < TRAITS)
-		trait_text(what, &job->place, trait);
-	if (*trait)
-		snprintf(job->text, size, "%s (%s)", row->name, trait);
-	else
-		snprintf(job->text, size, "%s #%u", row->name, job->j.nth);
-	job->j.shown = job->text;
-}
-
-/* Another user's processes say the same name. */
-static bool name_shared(const struct jobs *j, const struct name_row *row)
-{
-	for (const struct name_row *o = j->names; o; o = o->hh.next)
-		if (o != row && !strcmp(o->name, row->name) && n_living(j, o))
-			return true;
-	return false;
-}
-
-/* A name that was distinguished once stays so: what was reported under it is found again. */
-static void names_show(struct jobs *j)
-{
-	for (struct name_row *row = j->names; row; row = row->hh.next) {
-		size_t n = n_living(j, row);
-		bool shared = n && *row->name && name_shared(j, row);
-
-		for (struct job_own *o = row->jobs; o && (n > 1 || shared) && *row->name; o = o->next)
-			if (o->claimed == j->round && !o->text)
-				job_show(j, o, row);
-	}
 }
 
 static void scopes_sweep(struct jobs *j)

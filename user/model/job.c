@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/intern.h"
 #include "model/state.h"
 
 static void scope_set(struct proc_own *p, struct job_scope *s)
@@ -33,8 +34,11 @@ int proc_place(struct model *m, struct proc_own *p, const struct event_proc *e)
 				.pod = p->p.pod,
 				.pod_name = p->p.pod_name,
 				.container = p->p.container,
-				.cgroup = e->cgroup };
-	struct job_scope *s = jobs_scope(m->state->jobs, e->job ? e->job : "", &at);
+				.cgroup = e->cgroup,
+				.nameless = e->nameless,
+				.placeless = e->placeless };
+	const char *name = e->nameless ? INTERN_FULL : e->job ? e->job : "";
+	struct job_scope *s = jobs_scope(m->state->jobs, name, &at);
 
 	if (!s)
 		return -ENOMEM;
@@ -62,6 +66,13 @@ uint64_t proc_owner(const struct proc *p)
 	return !s ? 0 : contained ? 1 : s->place.user ? s->place.user + 1ull : 0;
 }
 
+uint64_t proc_texts_owner(const struct proc *p)
+{
+	const struct job_scope *s = ((const struct proc_own *)p)->scope;
+
+	return s ? event_proc_owner(s->place.user, s->place.container) : 0;
+}
+
 static bool same_text(const char *a, const char *b)
 {
 	return !strcmp(a ? a : "", b ? b : "");
@@ -70,7 +81,8 @@ static bool same_text(const char *a, const char *b)
 /* A child may have a cgroup of its own. */
 static bool near(const struct job_scope *a, const struct job_scope *b)
 {
-	return a == b || (a && b && !strcmp(a->name, b->name) && a->place.host == b->place.host &&
+	return a == b || (a && b && !strcmp(a->name, b->name) && a->place.nameless == b->place.nameless &&
+			  a->place.placeless == b->place.placeless && a->place.host == b->place.host &&
 			  a->place.netns == b->place.netns && a->place.user == b->place.user &&
 			  same_text(a->place.pod, b->place.pod) && same_text(a->place.container, b->place.container));
 }

@@ -343,6 +343,7 @@ const struct op *model_next_ended(struct model *m);
 
 /* The step that ended by the newest event; NULL: none did. Valid until the next model_apply(). */
 const struct step_done *model_step_done(const struct model *m);
+uint64_t proc_texts_owner(const struct proc *p);                            /* event_proc_owner(); 0 not known */
 const struct proc *model_proc(const struct model *m, uint64_t proc);        /* by proc_key() */
 const struct counter *proc_counter(const struct proc *p, const char *name); /* NULL: no such value was reported */
 const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid);
@@ -389,8 +390,7 @@ bool proc_waits(const struct proc *p);
 int proc_rank(const struct proc *p);
 /* Global rank of rank `r` of the communicator; -1 not seen here. */
 int comm_global_rank(const struct comm *c, int r);
-/* Global rank of a member: its process's; where that is shared, the rank that its GPU has in the largest communicator.
- */
+/* Of a member: its process's; where that is shared, the rank that its GPU has in the largest communicator. */
 int member_rank(const struct member *mb);
 /* The GPU that it runs on: as NVML counts where its process has one alone, else as the process counts; -1 unknown. */
 int member_gpu(const struct member *mb);

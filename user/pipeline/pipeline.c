@@ -37,11 +37,20 @@ struct pipeline {
 	void *tap_to;
 	uint64_t records, undecoded;
 	uint32_t node; /* whose records come now: RECORD_NODE */
+	uint32_t tgid; /* of the newest record */
 	struct keeper *keeper;
 	uint64_t tick_ns, settle_until_ns; /* the last tick; nothing is judged until then */
 	struct pipeline_shortage shortage; /* what of it was returned, and when */
 	uint64_t shortage_ns;
 };
+
+static uint64_t texts_owner(void *of)
+{
+	const struct pipeline *p = of;
+	const struct proc *q = model_proc(p->model, proc_key(p->node, p->tgid));
+
+	return q ? proc_texts_owner(q) : 0;
+}
 
 struct pipeline *pipeline_new(void)
 {
@@ -54,8 +63,10 @@ struct pipeline *pipeline_new(void)
 	p->detectors = detectors_new();
 	p->incidents = incidents_new();
 	p->stream = (struct output_stream){ .model = p->model, .incidents = p->incidents, .strings = p->strings };
-	if (p->strings && p->model && p->detectors && p->incidents)
+	if (p->strings && p->model && p->detectors && p->incidents) {
+		intern_set_owner(p->strings, texts_owner, p);
 		return p;
+	}
 	pipeline_free(p);
 	return NULL;
 }
@@ -320,6 +331,7 @@ int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec)
 	struct event events[DECODE_EVENTS_MAX];
 	int n, err = 0;
 
+	p->tgid = rec->tgid;
 	record_hand_out(p, rec);
 	n = decode_record(rec, p->strings, events);
 	if (n < 0)
@@ -355,13 +367,17 @@ bool pipeline_output_change(struct pipeline *p, struct output_change *ret)
 
 bool pipeline_shortage(struct pipeline *p, struct pipeline_shortage *ret)
 {
-	struct pipeline_shortage all = { .records = p->stream.kept.refused };
+	struct pipeline_shortage all = { .records = p->stream.kept.refused,
+					 .texts = intern_n_refused(p->strings, INTERN_TEXTS),
+					 .names = intern_n_refused(p->strings, INTERN_NAMES) };
 	uint64_t now_ns = p->model->now_ns;
 
 	if (p->shortage_ns && now_ns < p->shortage_ns + SHORTAGE_EVERY_NS)
 		return false;
 	ret->records = all.records - p->shortage.records;
-	if (!ret->records)
+	ret->texts = all.texts - p->shortage.texts;
+	ret->names = all.names - p->shortage.names;
+	if (!ret->records && !ret->texts && !ret->names)
 		return false;
 	p->shortage = all;
 	p->shortage_ns = now_ns;

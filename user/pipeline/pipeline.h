@@ -69,6 +69,8 @@ void pipeline_reopen_outputs(struct pipeline *p);
 bool pipeline_output_change(struct pipeline *p, struct output_change *ret);
 struct pipeline_shortage { /* since the one before */
 	uint64_t records;  /* of the stream's state: files that begin later lack them (kept_records.h) */
+	uint64_t texts;    /* of what is seen: left out (base/intern.h) */
+	uint64_t names;    /* of what processes are known by */
 };
 /* What found no room; false: nothing, or another one was returned in the last ten minutes of the records' clock. */
 bool pipeline_shortage(struct pipeline *p, struct pipeline_shortage *ret);

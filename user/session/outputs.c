@@ -296,6 +296,14 @@ static void shortage_say(const struct pipeline_shortage *s)
 			 "from now on (flights, windows, rotated recordings) lack libraries, connections or tiers of "
 			 "some processes: fewer processes a session (--pid) leave room",
 			 s->records, KEPT_MAX);
+	if (s->names)
+		log_warn("names of jobs, containers, cgroups: some user's fill the room that is free; %" PRIu64 " were "
+			 "not kept, and processes are shown without: a restart gives room again",
+			 s->names);
+	if (s->texts)
+		log_warn("stacks, waits, files: texts of some user's processes fill the room that is free; %" PRIu64
+			 " were left out: a restart gives room again",
+			 s->texts);
 }
 
 void outputs_errors_say(struct pipeline *p)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_intern.c - one copy of each string, and never more memory than the limit: what came before it stays known. */
+/* test_intern.c - one copy of each string, and never more memory than the limit: what came before it stays known, and
+ * what one owner, or one kind, fills leaves room for others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,25 +25,94 @@ static void test_one_copy_each(void **state)
 	intern_free(t);
 }
 
+static char text[4096];
+
+/* Texts of 4 KB, all of them other ones: how many found room. */
+static size_t fill(struct intern *t, const char *of, size_t n)
+{
+	size_t kept = 0;
+
+	memset(text, 'x', sizeof(text) - 1);
+	for (size_t i = 0; i < n; i++) {
+		int len = snprintf(text, 32, "%s %zu", of, i);
+
+		text[len] = 'x';
+		kept += !intern_refused(intern(t, text));
+	}
+	return kept;
+}
+
+#define TEXTS_ALL (INTERN_TEXTS_MAX / sizeof(text))
+#define TEXTS_FIRST (INTERN_OWNER_FIRST / sizeof(text))
+#define NAMES_ALL (INTERN_NAMES_MAX / sizeof(text))
+
 static void test_memory_ends_at_the_limit(void **state)
 {
 	struct intern *t = intern_new();
 	const char *first = intern(t, "the first");
-	char text[4096];
-	size_t kept = 0, i;
 
 	(void)state;
-	memset(text, 'x', sizeof(text));
-	text[sizeof(text) - 1] = 0;
-	for (i = 0; i < 3 * INTERN_BYTES_MAX / sizeof(text); i++) {
-		snprintf(text, 16, "%zu", i);
-		text[strlen(text)] = 'x';
-		kept += strcmp(intern(t, text), INTERN_FULL) != 0;
-	}
-	assert_in_range(kept, INTERN_BYTES_MAX / sizeof(text) * 9 / 10, INTERN_BYTES_MAX / sizeof(text));
+	assert_in_range(fill(t, "a", 3 * TEXTS_ALL), TEXTS_ALL * 9 / 40, TEXTS_ALL / 4 + TEXTS_FIRST);
 	assert_ptr_equal(intern(t, "the first"), first);
-	memset(text, 'y', sizeof(text) - 1);
-	assert_string_equal(intern(t, text), INTERN_FULL);
+	assert_true(intern_n_refused(t, INTERN_TEXTS) > TEXTS_ALL);
+	assert_int_equal(intern_n_refused(t, INTERN_NAMES), 0);
+	intern_free(t);
+}
+
+/* An empty text, which no key takes for a text that two have. */
+static void test_what_is_refused_is_empty(void **state)
+{
+	struct intern *t = intern_new();
+
+	(void)state;
+	fill(t, "a", TEXTS_ALL);
+	assert_string_equal(intern(t, text), "");
+	assert_true(intern_refused(intern(t, text)));
+	assert_false(intern_refused(intern(t, "")) || intern_refused(intern(t, NULL)));
+	intern_free(t);
+}
+
+static void test_texts_leave_room_for_names(void **state)
+{
+	struct intern *t = intern_new();
+
+	(void)state;
+	fill(t, "a", 2 * TEXTS_ALL);
+	intern_names_begin(t, 1);
+	assert_in_range(fill(t, "b", 3 * NAMES_ALL), NAMES_ALL * 9 / 40, NAMES_ALL / 4 + TEXTS_FIRST);
+	intern_names_end(t);
+	assert_true(intern_refused(intern(t, "one more")) == false); /* small: it fits in what is free */
+	assert_true(intern_n_refused(t, INTERN_NAMES) > 0);
+	intern_free(t);
+}
+
+static uint64_t owner;
+
+static uint64_t owner_now(void *of)
+{
+	return *(const uint64_t *)of;
+}
+
+/* A hundred owners that take all they get: the next one gets some. */
+static void test_each_owner_finds_room(void **state)
+{
+	struct intern *t = intern_new();
+	char of[16];
+
+	(void)state;
+	intern_set_owner(t, owner_now, &owner);
+	for (owner = 1; owner <= 100; owner++) {
+		snprintf(of, sizeof(of), "%u", (unsigned int)owner);
+		fill(t, of, TEXTS_ALL);
+		intern_names_begin(t, owner);
+		snprintf(of, sizeof(of), "name %u", (unsigned int)owner);
+		fill(t, of, NAMES_ALL);
+		intern_names_end(t);
+	}
+	owner = 1000;
+	assert_true(fill(t, "late", TEXTS_FIRST) >= TEXTS_FIRST * 9 / 10);
+	intern_names_begin(t, owner);
+	assert_true(fill(t, "late name", TEXTS_FIRST) >= TEXTS_FIRST * 9 / 10);
 	intern_free(t);
 }
 
@@ -51,6 +121,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_copy_each),
 		cmocka_unit_test(test_memory_ends_at_the_limit),
+		cmocka_unit_test(test_what_is_refused_is_empty),
+		cmocka_unit_test(test_texts_leave_room_for_names),
+		cmocka_unit_test(test_each_owner_finds_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,6 +31,7 @@ static double double_of(uint64_t bits)
 
 static void identity_emit(struct snapshot_writer *r, const struct proc_own *own)
 {
+	char placeless[PLACE_TEXT_MAX];
 	const struct proc *p = &own->p;
 	struct event e = { .kind = EV_PROC, .tgid = p->tgid, .tid = p->tgid, .ts_ns = r->m->now_ns };
 
@@ -54,6 +55,8 @@ static void identity_emit(struct snapshot_writer *r, const struct proc_own *own)
 		e.proc.netns = own->scope->place.netns;
 		e.proc.user = own->scope->place.user;
 		e.proc.cgroup = own->scope->place.cgroup;
+		if (own->scope->place.placeless)
+			e.proc.cgroup = placeless_text(own->scope->place.placeless, placeless);
 	}
 	emit_event(r, &e);
 }
