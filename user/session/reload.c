@@ -154,10 +154,10 @@ static void ask_take(struct session *s, const struct session_ask *a)
 	switch (a->wish) {
 	case SESSION_RAISE: raise_asked(s, a->pid); break;
 	case SESSION_STACKS:
-		if (s->stacks)
-			session_stacks_ask(s->stacks, a->pid);
-		else
+		if (!s->stacks)
 			log_warn("pid %u: this session reads no stacks", a->pid);
+		else if (!session_stacks_ask(s->stacks, a->pid))
+			log_warn("pid %u: %d stacks are waited for already; ask again", a->pid, STACKS_ASKED_MAX);
 		break;
 	case SESSION_DUMP: dump_asked(s); break;
 	}

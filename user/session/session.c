@@ -183,7 +183,10 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 		s->stacks = session_stacks_new(s->cfg.stack_reader, s->pipeline, session_emit, s);
 	if (s->targets && (s->cfg.budget_ppm || s->cfg.budget_node_ppm))
 		s->probe_budget = probe_budget_new(&s->cfg, s->loader, s->targets, session_emit, s);
-	s->windows = (struct windows){ .asker = s->cfg.windows, .stacks = s->stacks, .stacks_ask = session_stacks_ask };
+	s->windows = (struct windows){ .asker = s->cfg.windows,
+				       .stacks = s->stacks,
+				       .stacks_ask = session_stacks_ask,
+				       .stacks_asked = session_stacks_asked };
 	return s->targets && s->greeting ? loop_files_open(s) : -ENOMEM;
 }
 

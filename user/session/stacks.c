@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -83,9 +84,10 @@ struct session_stacks {
 	struct rounds_limit limit_incidents, limit_late;
 	struct wait_roots late; /* kept here for its memory */
 	uint64_t checked_ns;
-	uint32_t asked_tgid; /* by a user; 0 none */
+	uint32_t asked[STACKS_ASKED_MAX]; /* by a user, and not begun yet */
+	int n_asked;
 	/* the round under way */
-	bool running;
+	bool running, is_asked; /* is_asked: of processes that a user asked for */
 	pthread_t thread;
 	struct stack_read reads[ROUND_PROCS];
 	int n, n_emitted;
@@ -304,6 +306,7 @@ static void round_begin(struct session_stacks *s, uint64_t now_ns)
 	s->n_emitted = 0;
 	s->n_read = 0;
 	s->begin_ns = now_ns;
+	s->is_asked = false;
 	if (!s->reads[0].wait_only)
 		s->verdict_ns = now_ns;
 	s->running = !thread_start(s);
@@ -438,24 +441,41 @@ bool session_stacks_recent(const struct session_stacks *s, uint64_t now_ns)
 	return s && s->verdict_ns && now_ns < s->verdict_ns + RECENT_NS;
 }
 
-void session_stacks_ask(struct session_stacks *s, uint32_t tgid)
+bool session_stacks_ask(struct session_stacks *s, uint32_t tgid)
 {
-	s->asked_tgid = tgid;
+	for (int i = 0; i < s->n_asked; i++)
+		if (s->asked[i] == tgid)
+			return true;
+	if (s->n_asked == STACKS_ASKED_MAX)
+		return false;
+	s->asked[s->n_asked++] = tgid;
+	return true;
 }
 
+bool session_stacks_asked(const struct session_stacks *s)
+{
+	return s->n_asked || (s->running && s->is_asked);
+}
+
+/* As many as a round reads; the others are the next ones'. */
 static void asked_begin(struct session_stacks *s, uint64_t now_ns)
 {
+	int n = 0;
+
 	s->n = 0;
-	round_add(s, model_proc(pipeline_model(s->pipeline), proc_key(0, s->asked_tgid)), 0);
-	s->asked_tgid = 0;
+	while (n < s->n_asked && s->n < ROUND_PROCS)
+		round_add(s, model_proc(pipeline_model(s->pipeline), proc_key(0, s->asked[n++])), 0);
+	s->n_asked -= n;
+	memmove(s->asked, s->asked + n, s->n_asked * sizeof(s->asked[0]));
 	round_begin(s, now_ns);
+	s->is_asked = true;
 }
 
 void session_stacks_begin(struct session_stacks *s, uint64_t now_ns)
 {
 	if (!s)
 		return;
-	if (!s->running && s->asked_tgid)
+	if (!s->running && s->n_asked)
 		asked_begin(s, now_ns);
 	if (!s->running)
 		incidents_begin(s, now_ns);

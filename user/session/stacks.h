@@ -13,14 +13,19 @@
 #include "pipeline/pipeline.h"
 #include "tracers/process/stack_record.h"
 
+#define STACKS_ASKED_MAX 32 /* processes that a user asked for and that wait */
+
 struct session_stacks;
 
 /* Borrows all arguments; the reader must have no other user. NULL: out of memory. */
 struct session_stacks *session_stacks_new(struct reader *r, const struct pipeline *p, stack_emit *emit, void *to);
 /* Waits for a read under way, for a deadline or two at most. */
 void session_stacks_free(struct session_stacks *s);
-/* A user wants the main thread's stack of this process: the next round is that. */
-void session_stacks_ask(struct session_stacks *s, uint32_t tgid);
+/* A user wants the main thread's stack of this process: the next rounds are that. False: as many wait as may, and it is
+ * not read. */
+bool session_stacks_ask(struct session_stacks *s, uint32_t tgid);
+/* Some that were asked for are not emitted yet. */
+bool session_stacks_asked(const struct session_stacks *s);
 /* For a verdict that is near, or was made a moment ago, stacks were read: what else shows where ranks are is worth its
  * price now. False with `s` NULL. */
 bool session_stacks_recent(const struct session_stacks *s, uint64_t now_ns);

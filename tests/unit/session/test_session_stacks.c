@@ -26,13 +26,14 @@
 #include "tracers/sched/sched.h"
 
 #define RANKS 2
+#define ASKED 20 /* more than two rounds read */
 #define MSEC 1000000ull
 #define WORLD 0xa0
 #define READ_MOST_MS 20000
 #define READ_LOOKS 4 /* 1.25 s behind: who is reported after 1.5 s is being read */
 
 static struct reader *reader;
-static pid_t pids[RANKS];
+static pid_t pids[ASKED]; /* the first RANKS have a communicator */
 static struct pipeline *pipeline;
 static uint64_t now; /* of the records: what is read for real takes no time of theirs */
 static struct {
@@ -49,16 +50,22 @@ void __attribute__((noinline)) culprit_sleeps(void) /* a name that a stack shows
 		pause();
 }
 
-static int ranks_begin(void **state)
+static void ranks_fork(int first, int end)
 {
-	(void)state;
-	for (int r = 0; r < RANKS; r++) {
+	for (int r = first; r < end; r++) {
 		pids[r] = fork();
 		if (pids[r])
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		culprit_sleeps();
 	}
+}
+
+static int ranks_begin(void **state)
+{
+	(void)state;
+	memset(pids, 0, sizeof(pids));
+	ranks_fork(0, RANKS);
 	memset(&got, 0, sizeof(got));
 	floor_ns = 300 * MSEC;
 	now = clock_monotonic_ns();
@@ -69,7 +76,7 @@ static int ranks_begin(void **state)
 static int ranks_end(void **state)
 {
 	(void)state;
-	for (int r = 0; r < RANKS; r++) {
+	for (int r = 0; r < ASKED && pids[r]; r++) {
 		kill(pids[r], SIGKILL);
 		waitpid(pids[r], NULL, 0);
 	}
@@ -101,6 +108,24 @@ static int stack_take(void *to, const struct wire_hdr *rec)
 	return pipeline_feed(pipeline, rec);
 }
 
+static void proc_give(int rank)
+{
+	union {
+		struct record_proc f;
+		char bytes[96];
+	} p = { .f = { .start_ns = now - 1000 * MSEC,
+		       .rank = rank,
+		       .local_rank = rank,
+		       .world_size = rank < RANKS ? RANKS : ASKED,
+		       .job_len = 6,
+		       .name_len = 2,
+		       .container_len = 1,
+		       .pod_len = 1 } };
+
+	memcpy(p.f.text, "train\0p\0\0\0", 10);
+	feed(&p.f.hdr, sizeof(p.f) + 16, WIRE_COLLECTOR, RECORD_PROC, rank);
+}
+
 static void job_give(void)
 {
 	union {
@@ -114,22 +139,8 @@ static void job_give(void)
 
 	strcpy(start.f.host, "n");
 	feed(&start.f.hdr, sizeof(start.f) + 8, WIRE_COLLECTOR, RECORD_START, -1);
-	for (int r = 0; r < RANKS; r++) {
-		union {
-			struct record_proc f;
-			char bytes[96];
-		} p = { .f = { .start_ns = now - 1000 * MSEC,
-			       .rank = r,
-			       .local_rank = r,
-			       .world_size = RANKS,
-			       .job_len = 6,
-			       .name_len = 2,
-			       .container_len = 1,
-			       .pod_len = 1 } };
-
-		memcpy(p.f.text, "train\0p\0\0\0", 10);
-		feed(&p.f.hdr, sizeof(p.f) + 16, WIRE_COLLECTOR, RECORD_PROC, r);
-	}
+	for (int r = 0; r < RANKS; r++)
+		proc_give(r);
 }
 
 /* Rank 1 has entered one collective less, or as many; there were many in little time. */
@@ -327,6 +338,52 @@ static void an_early_end(void **state)
 	assert_int_equal(got.n, 0);
 }
 
+/* All of them, each once, in rounds; none is left out because another was asked for. */
+static void all_that_a_user_asks_for(void **state)
+{
+	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
+	bool seen[ASKED] = { 0 };
+
+	(void)state;
+	ranks_fork(RANKS, ASKED);
+	job_give();
+	for (int r = RANKS; r < ASKED; r++)
+		proc_give(r);
+	assert_false(session_stacks_asked(s));
+	for (int r = 0; r < ASKED; r++)
+		assert_true(session_stacks_ask(s, pids[r]) && session_stacks_ask(s, pids[r]));
+	assert_true(session_stacks_asked(s));
+	wait_read(s, ASKED);
+	assert_int_equal(got.n, ASKED);
+	assert_int_equal(got.unread, 0);
+	assert_false(session_stacks_asked(s));
+	for (int i = 0; i < ASKED; i++)
+		for (int r = 0; r < ASKED; r++)
+			if (got.tgid[i] == (uint32_t)pids[r]) {
+				assert_false(seen[r]);
+				seen[r] = true;
+			}
+	session_stacks_free(s);
+}
+
+static void what_is_too_much_is_refused(void **state)
+{
+	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
+
+	(void)state;
+	job_give();
+	for (int i = 0; i < STACKS_ASKED_MAX; i++)
+		assert_true(session_stacks_ask(s, 1000000000 + i)); /* no such processes */
+	assert_false(session_stacks_ask(s, pids[0]));
+	for (int i = 0; i < STACKS_ASKED_MAX; i++)
+		poll_once(s);
+	assert_false(session_stacks_asked(s));
+	assert_true(session_stacks_ask(s, pids[0]));
+	wait_read(s, 1);
+	assert_int_equal(got.n, 1);
+	session_stacks_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +393,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_few_times_each, ranks_begin, ranks_end),
 		cmocka_unit_test_setup_teardown(a_process_that_ended, ranks_begin, ranks_end),
 		cmocka_unit_test_setup_teardown(an_early_end, ranks_begin, ranks_end),
+		cmocka_unit_test_setup_teardown(all_that_a_user_asks_for, ranks_begin, ranks_end),
+		cmocka_unit_test_setup_teardown(what_is_too_much_is_refused, ranks_begin, ranks_end),
 	};
 	int failed = reader_open(&reader) ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -15,8 +15,10 @@
 #include "flight/flight.h"
 #include "inspect/discover/discover.h"
 
-#define LOOK_NS 2500000000ull /* for stacks to be read, and two samples more to be taken */
-#define STACKS_MAX 16         /* ranks whose stacks are read */
+#define LOOK_NS 2500000000ull  /* for stacks to be read, and two samples more to be taken */
+#define MORE_NS 1500000000ull  /* for stacks that are late: who asks waits 2.5 s behind the first host's answer */
+#define SETTLE_NS 100000000ull /* what was emitted is in the window */
+#define STACKS_MAX 16          /* ranks whose stacks are read */
 
 static bool is_meant(const struct target_proc *p, const char *job)
 {
@@ -48,10 +50,24 @@ static void stacks_ask(const struct windows *w, struct target_set *set)
 	const struct target_proc *const *list = target_set_list(set, &n);
 
 	for (size_t i = 0; w->stacks && i < n && asked < STACKS_MAX; i++)
-		if (is_meant(list[i], w->wish.job) && !list[i]->is_child) {
-			w->stacks_ask(w->stacks, list[i]->tgid);
-			asked++;
-		}
+		if (is_meant(list[i], w->wish.job) && !list[i]->is_child)
+			asked += w->stacks_ask(w->stacks, list[i]->tgid);
+}
+
+/* Not before what is to be in it is read, within bounds. */
+static bool is_due(struct windows *w, uint64_t now_ns)
+{
+	bool reading = w->wish.look && w->stacks && w->stacks_asked(w->stacks);
+
+	if (reading)
+		w->reading_ns = now_ns;
+	if (now_ns < w->due_ns)
+		return false;
+	if (now_ns < w->due_ns + MORE_NS)
+		return !w->reading_ns || now_ns >= w->reading_ns + SETTLE_NS;
+	if (reading)
+		log_info("not all stacks that the cluster asks for are read yet: the window is given without them");
+	return true;
 }
 
 static void window_give(const struct windows *w, struct flight *flight, const struct model *m)
@@ -74,6 +90,7 @@ static void wish_take(struct windows *w, struct flight *flight, struct target_se
 	const char *why = why_not(&w->wish, flight, set);
 
 	w->due_ns = now_ns + (w->wish.look ? LOOK_NS : 0);
+	w->reading_ns = 0;
 	if (why) {
 		w->asker.given(w->asker.of, w->wish.number, m->host, -1, why);
 		w->wish.number = 0;
@@ -87,7 +104,7 @@ void windows_turn(struct windows *w, struct flight *flight, struct target_set *s
 {
 	if (w->asker.wanted && !w->wish.number && w->asker.wanted(w->asker.of, &w->wish))
 		wish_take(w, flight, set, m, now_ns);
-	if (!w->wish.number || now_ns < w->due_ns)
+	if (!w->wish.number || !is_due(w, now_ns))
 		return;
 	window_give(w, flight, m);
 	w->wish.number = 0;

@@ -34,10 +34,11 @@ struct window_asker {
 
 struct windows {
 	struct window_asker asker;
-	struct session_stacks *stacks; /* NULL: none are read */
-	void (*stacks_ask)(struct session_stacks *stacks, uint32_t tgid);
-	struct window_wish wish; /* number 0: none waits */
-	uint64_t due_ns;
+	struct session_stacks *stacks;                                    /* NULL: none are read */
+	bool (*stacks_ask)(struct session_stacks *stacks, uint32_t tgid); /* false: not this one, there are too many */
+	bool (*stacks_asked)(const struct session_stacks *stacks);        /* some are not emitted yet */
+	struct window_wish wish;                                          /* number 0: none waits */
+	uint64_t due_ns, reading_ns;                                      /* reading_ns: stacks were being read last */
 };
 
 /* Each turn. `flight` NULL: there is none. */
