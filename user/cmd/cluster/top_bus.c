@@ -32,6 +32,7 @@ struct top_bus {
 	uint64_t follow_ns, log_ns;
 	uint64_t log_last; /* the newest entry that was said */
 	int said;          /* why reports are not read; 0: they are */
+	bool none;         /* no report was in hand when one was asked for: what comes next did not wait */
 	bool gone;         /* `top` reads no more */
 };
 
@@ -94,12 +95,14 @@ static void report_hand(struct top_bus *t, const struct bus_message *msg)
 	t->gone |= write_whole(t->data_fd, &head, sizeof(head)) || write_whole(t->data_fd, msg->data, msg->len);
 }
 
+/* Waits only where `top` knows that there was none: its time goes on by that (hub/time/stream_time.h). */
 static void reports_turn(struct top_bus *t)
 {
 	static const struct top_report_head none = { .said = TOP_NO_REPORT };
 	struct bus_message msg;
-	int n = t->reports ? t->bus->class->fetch(t->reports, FETCH_MS, &msg) : 0;
+	int n = t->reports ? t->bus->class->fetch(t->reports, t->none ? FETCH_MS : 0, &msg) : 0;
 
+	t->none = t->reports && !n;
 	if (n < 0) {
 		why_say(t, n);
 		cursor_drop(t, &t->reports);
