@@ -199,7 +199,10 @@ def refusals():
     refused("a busy port", v.run(*ONE), 3, "port sim1:1 is in use", "--force")
     check("a busy port, forced", *v.lines(*ONE, "--force", "--shapes", "loopback"), 0)
     traffic.over = True
+    check("a port by its number", *v.lines(*ONE, "--force", "--shapes", "loopback", "--devices", "sim1:1"), 0)
     for args, words in ((["--devices", "sim7"], ["'sim7' is not on this host", "sim0, sim1"]),
+                        (["--devices", "sim0,sim1:2"], ["'sim1:2' is not on this host: sim1 has 1 port"]),
+                        (["--devices", "^sim1:2"], ["'sim1:2' is not on this host"]),
                         (["--shapes", "star"], ["loopback,nic-to-nic"]), (["--operations", "x"], ["write,read,send"]),
                         (["--measures", "x"], ["bandwidth,latency,rate"]), (["--size", "64"], ["stress gpu"]),
                         (["--collectives", "all_reduce"], ["stress nccl"]), (["--gid-index", "x"], ["gid-index"]),
@@ -260,7 +263,7 @@ def begun(n, *args, ports=2, skip=(), envs=None, limit="30"):
     for rank in range(n):
         if rank in skip:
             continue
-        v = Verbs(ports, shared=shared, **(envs or {}).get(rank, {}))
+        v = Verbs(ports if isinstance(ports, int) else ports[rank], shared=shared, **(envs or {}).get(rank, {}))
         v.env.update(RANK=str(rank), WORLD_SIZE=str(n), LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1",
                      MASTER_PORT=str(port), NCCL_HOSTID=f"node{rank}")
         ps.append(subprocess.Popen(v.argv("--json", "--limit", limit, *args), stdout=subprocess.PIPE,
@@ -273,6 +276,24 @@ def launched(n, *args, **how):
     ps = begun(n, *args, **how)
     outs = [p.communicate(timeout=120) for p in ps]
     return [(p.returncode, by_type(o[0]), o[1]) for p, o in zip(ps, outs)]
+
+
+def holes():
+    """A port that most hosts have, and one has not, is a fault of that host. One that is up and has nobody to talk to
+    was not tested. What some hosts have more than others is theirs."""
+    for ports, args, code, words in (([4, 4, 3], [], 1, ""), ([2, 1], [], 3, "node0/sim1:1: up, and not tested over"),
+                                     ([2, 1], ["--shapes", "mesh"], 0, ""), ([2, 1], ["--shapes", "loopback"], 0, ""),
+                                     ([2, 2, 1, 1], [], 0, "")):
+        runs = launched(len(ports), *ONE, *args, ports=ports)
+        status, by, err = runs[0]
+        found = [(f["subject"]["host"], device_of(f), f["kind"]) for f in by.get("fault", [])]
+        print(f"ports {ports} {args}: exit {[r[0] for r in runs]}, {found}, {err.strip()[:150]}")
+        job.check([r[0] for r in runs] == [code] * len(ports) and words in err, f"{[(r[0], r[2]) for r in runs]} {by}")
+        job.check(found == ([("node2", "sim3", "port")] if code == 1 else []), f"{found}")
+        passed = {(v["subject"]["host"], v["subject"]["device"]): v["passed"] for v in by["port_verdict"]}
+        job.check(passed.get(("node2", "sim3")) is (False if code == 1 else None), f"{passed}")
+        job.check(code != 3 or not passed[("node0", "sim1")], f"{passed}")
+        job.check(len(ports) < 4 or "sim1:1 is on 2 of 4 hosts only" in by["end"][0]["notes"], f"{by['end']}")
 
 
 def hosts_interrupted():
@@ -385,7 +406,7 @@ def host_dies():
 
 
 library()
-cases = (healthy, faults, dips, ordinary, baseline, refusals, interrupted, hosts, hosts_interrupted, hosts_list,
+cases = (healthy, faults, dips, ordinary, baseline, refusals, interrupted, hosts, holes, hosts_interrupted, hosts_list,
          host_dies)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     begin_s = time.monotonic()

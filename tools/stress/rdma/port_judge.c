@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * port_judge.c - ports by comparison with those of their kind: one that is down where most are up, and settings that
- * differ. A host has ports with no cable; so a port that is down is no fault by itself, unless it was named, or shows
- * that it has a cable.
+ * port_judge.c - ports by comparison with those of their kind: one that is down where most are up, settings that
+ * differ, one that a host lacks and most hosts have. A host has ports with no cable; so a port that is down is no fault
+ * by itself, unless it was named, or shows that it has a cable.
  */
 #include <stdio.h>
 #include <string.h>
@@ -80,6 +80,88 @@ static void down_judge(struct rdma_run *run, int i)
 			  "%s is %s and not tested (%d of %d others of its kind are up); name it with --devices if "
 			  "it should be up",
 			  rdma_port_name(run, i, name, sizeof(name)), state_name(p->state), up, others);
+}
+
+/* --- over hosts --- */
+
+static bool host_has(const struct rdma_run *run, int host, int name)
+{
+	for (int i = 0; i < run->fleet.n_ports; i++)
+		if (run->names[i] == name && port_at(run, i)->host == host)
+			return true;
+	return false;
+}
+
+/* It stands behind the fleet's ports, so that the fault has a subject: nothing is measured there. */
+static void missing_fault(struct rdma_run *run, int host, int name, int up)
+{
+	const struct rdma_port like = *port_at(run, name);
+	int at = run->fleet.n_ports + run->n_missing;
+	struct fleet_port *p = &run->fleet.ports[at];
+
+	if (at == RDMA_PORTS_MAX) {
+		rdma_fault(run, FAULT_PORT, -1, "host %.60s lacks %s:%d, which is up on %d of %d hosts",
+			   run->fleet.hosts[host].hello.host, like.device, like.number, up, run->fleet.n_hosts);
+		return;
+	}
+	run->n_missing++;
+	p->port = (struct rdma_port){ .host = host, .number = like.number };
+	memcpy(p->port.device, like.device, sizeof(like.device));
+	memset(p->begin.counters, 0xff, sizeof(p->begin.counters)); /* PORT_NOT_COUNTED */
+	memset(p->end.counters, 0xff, sizeof(p->end.counters));
+	rdma_fault(run, FAULT_PORT, at,
+		   "this host does not have it, and it is up on %d of %d hosts: is its adapter off the bus (lspci, "
+		   "dmesg), or without its driver? Or leave it out on all (--devices ^%s)",
+		   up, run->fleet.n_hosts, p->port.device);
+}
+
+/* A rail with a hole in it: the links that are left are all well. What only some hosts have is theirs by design. */
+static void rail_judge(struct rdma_run *run, int name)
+{
+	int have = 0, up = 0, n_hosts = run->fleet.n_hosts;
+
+	for (int host = 0; host < n_hosts; host++)
+		have += host_has(run, host, name);
+	for (int i = 0; i < run->fleet.n_ports; i++)
+		up += run->names[i] == name && run->is_usable[i];
+	for (int host = 0; host < n_hosts && 2 * up > n_hosts && have < n_hosts; host++)
+		if (!host_has(run, host, name))
+			missing_fault(run, host, name, up);
+	if (have < n_hosts && 2 * up <= n_hosts && up > 1)
+		rdma_note(run, "%s:%d is on %d of %d hosts only", port_at(run, name)->device,
+			  port_at(run, name)->number, have, n_hosts);
+}
+
+static bool is_linked(const struct rdma_run *run, int port)
+{
+	for (int i = 0; i < run->n_measured; i++) {
+		const struct rdma_measured *m = &run->measured[i];
+
+		if ((m->from == port || m->to == port) && port_at(run, m->from)->host != port_at(run, m->to)->host)
+			return true;
+	}
+	return false;
+}
+
+int ports_alone(struct rdma_run *run)
+{
+	const uint32_t asks = 1u << SHAPE_NIC_TO_NIC | 1u << SHAPE_RING | 1u << SHAPE_MESH;
+	char name[160];
+	int n = 0;
+
+	if (run->fleet.n_hosts == 1 || !(run->options->rdma.shapes & asks))
+		return 0;
+	for (int i = 0; i < run->fleet.n_ports; i++) {
+		run->is_alone[i] = run->is_usable[i] && !run->fleet.ports[i].lost && !is_linked(run, i);
+		if (!run->is_alone[i])
+			continue;
+		n++;
+		rdma_note(run,
+			  "%s is up, and no other host has a port of that name that is: it was not tested over the "
+			  "network",
+			  rdma_port_name(run, i, name, sizeof(name)));
+	}
+	return n;
 }
 
 /* --- settings --- */
@@ -170,6 +252,9 @@ static void setting_judge(struct rdma_run *run, const struct setting *s, int i)
 
 void ports_judge(struct rdma_run *run)
 {
+	for (int i = 0; i < run->fleet.n_ports && run->fleet.n_hosts > 1; i++)
+		if (run->names[i] == i)
+			rail_judge(run, i);
 	for (int i = 0; i < run->fleet.n_ports; i++)
 		if (!run->is_usable[i])
 			down_judge(run, i);

@@ -139,7 +139,9 @@ static void verdict_json(const struct rdma_run *run, int port)
 
 	cJSON_AddItemToObject(line, "subject", port_make(run, port));
 	cJSON_AddBoolToObject(line, "tested", run->is_measured[port]);
-	cJSON_AddBoolToObject(line, "passed", !run->faults_of[port] && run->is_measured[port] && !*run->partial);
+	cJSON_AddBoolToObject(line, "passed",
+			      !run->faults_of[port] && run->is_measured[port] && !run->is_alone[port] &&
+				      !*run->partial);
 	cJSON_AddNumberToObject(line, "faults", run->faults_of[port]);
 	counters = cJSON_AddObjectToObject(line, "counters");
 	counters_since(p->begin.counters, p->end.counters, rose);
@@ -152,7 +154,7 @@ static void verdict_json(const struct rdma_run *run, int port)
 static void end_json(const struct rdma_run *run, int status)
 {
 	rates_json(run);
-	for (int i = 0; i < run->fleet.n_ports; i++)
+	for (int i = 0; i < run->fleet.n_ports + run->n_missing; i++)
 		verdict_json(run, i);
 	json_end_line(status, run->partial, rdma_elapsed_s(run), &run->notes);
 }
@@ -279,6 +281,7 @@ static void verdict_print(const struct rdma_run *run, int port)
 		printf("%s\n", !run->is_usable[port]     ? "not up, not tested"
 			       : !run->is_measured[port] ? "not tested"
 			       : *run->partial           ? "no fault so far (partial)"
+			       : run->is_alone[port]     ? "not tested with another host"
 			       : run->n_faults           ? "no fault of its own"
 							 : "passed");
 	counters_since(p->begin.counters, p->end.counters, rose);
@@ -303,7 +306,7 @@ void rdma_report_end(const struct rdma_run *run, int status)
 	notes_print(&run->notes);
 	if (*run->partial)
 		printf("partial: %s\n", run->partial);
-	for (int i = 0; i < run->fleet.n_ports; i++)
+	for (int i = 0; i < run->fleet.n_ports + run->n_missing; i++)
 		verdict_print(run, i);
 	printf("stress rdma: %s after %.0f s\n", words[status], rdma_elapsed_s(run));
 	fflush(stdout);

@@ -32,6 +32,8 @@ struct rdma_run {
 	struct fleet fleet;
 	bool is_usable[RDMA_PORTS_MAX];   /* the port is up */
 	bool is_measured[RDMA_PORTS_MAX]; /* anything was measured over it */
+	bool is_alone[RDMA_PORTS_MAX];    /* it is up, and the shapes had no link to another host for it */
+	int n_missing;                    /* behind the fleet's ports: those that most hosts have, and one has not */
 	int names[RDMA_PORTS_MAX];        /* the rail of a port: shape_port.name */
 	int networks[RDMA_PORTS_MAX];     /* shape_port.network */
 	struct rdma_measured *measured;
@@ -65,6 +67,8 @@ void ports_count(struct rdma_run *run, bool end);
 
 /* port_judge.c: is each port up, and set as the others of its kind? Before anything is measured. */
 void ports_judge(struct rdma_run *run);
+/* After all was measured: ports that no shape could link to another host. How many; each has a note. */
+int ports_alone(struct rdma_run *run);
 /* rdma_again.c: rates, and rounds with one below its bound again, turn by turn. */
 void rdma_again(struct rdma_run *run, const struct baseline *baseline);
 /* link_judge.c: data, failed links, rates, loss, counters. */

@@ -250,13 +250,30 @@ static void none_up_say(const struct rdma_run *run, char why[LIBRARY_WHY])
 		 "), and none shows that it has a cable: name with --devices those that should be up");
 }
 
-static int status_of(struct rdma_run *run, char why[LIBRARY_WHY])
+static void alone_say(const struct rdma_run *run, int n, char why[LIBRARY_WHY])
+{
+	char name[160], others[32] = "";
+	int first = 0;
+
+	while (!run->is_alone[first])
+		first++;
+	if (n > 1)
+		snprintf(others, sizeof(others), " and %d others", n - 1);
+	snprintf(
+		why, LIBRARY_WHY,
+		"%s%s: up, and not tested over the network, as no other host has a port of that name that is up: is an "
+		"adapter gone there? Leave out what only one host has (--devices), or link ports of any name (--shapes "
+		"mesh)",
+		rdma_port_name(run, first, name, sizeof(name)), others);
+}
+
+static int status_of(struct rdma_run *run, int n_alone, char why[LIBRARY_WHY])
 {
 	int n_up = 0;
 
 	if (run->n_faults)
 		return STRESS_FAILED;
-	if (any_done(run) && !*run->partial)
+	if (any_done(run) && !*run->partial && !n_alone)
 		return STRESS_PASSED;
 	for (int i = 0; i < run->fleet.n_ports; i++)
 		n_up += run->is_usable[i];
@@ -264,6 +281,8 @@ static int status_of(struct rdma_run *run, char why[LIBRARY_WHY])
 		none_up_say(run, why);
 	else if (*run->partial)
 		snprintf(why, LIBRARY_WHY, "stopped before everything had its turn: no verdict");
+	else if (any_done(run))
+		alone_say(run, n_alone, why);
 	else
 		notes_unmeasured(&run->notes, why, LIBRARY_WHY);
 	return STRESS_IMPOSSIBLE;
@@ -299,7 +318,7 @@ static void bad_fill(struct rdma_run *run, struct stress_result *result)
 static int test_run(struct rdma_run *run, const struct baseline *baseline, struct stress_result *result)
 {
 	uint64_t seed = run->options->seed << 32;
-	int status;
+	int status, n_alone = 0;
 
 	ports_prepare(run);
 	rdma_report_begin(run);
@@ -316,7 +335,9 @@ static int test_run(struct rdma_run *run, const struct baseline *baseline, struc
 		partial_judge(run);
 	else
 		links_judge(run);
-	status = status_of(run, result->why);
+	if (!*run->partial)
+		n_alone = ports_alone(run);
+	status = status_of(run, n_alone, result->why);
 	if (run->options->save_baseline)
 		status = rdma_baseline_save(run, status, result->why);
 	rdma_report_end(run, status);

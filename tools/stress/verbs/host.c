@@ -58,12 +58,47 @@ static bool is_adapter(const char *device)
 	return type == 1;
 }
 
+/* "mlx5_0" and "mlx5_0:1" are words about mlx5_0. */
+static bool is_about(const char *word, const char *device)
+{
+	size_t n = strcspn(word, ":");
+
+	return strlen(device) == n && !strncmp(word, device, n);
+}
+
+/* "mlx5_0:3" of a device with one port would leave out what was asked for, or nothing. */
+static int port_words_check(const struct rdma_host *host, const char *device, int n_ports, char why[LIBRARY_WHY])
+{
+	const char *list = host->options->rdma.devices;
+	char copy[LIST_BYTES], *rest = copy, *word, one[96];
+
+	snprintf(copy, sizeof(copy), "%s", !list ? "" : list + (*list == '^'));
+	while ((word = strsep(&rest, ","))) {
+		bool found = !is_about(word, device) || !strchr(word, ':');
+
+		for (int i = 1; i <= n_ports && !found; i++) {
+			snprintf(one, sizeof(one), "%s:%d", device, i);
+			found = !strcmp(word, one);
+		}
+		if (found)
+			continue;
+		snprintf(why, LIBRARY_WHY, "--devices: '%.80s' is not on this host: %.80s has %d port%s", word, device,
+			 n_ports, n_ports == 1 ? "" : "s");
+		return STRESS_USAGE;
+	}
+	return STRESS_PASSED;
+}
+
 static int ports_take(struct rdma_host *host, struct verbs_device_context *context, const char *device,
 		      char why[LIBRARY_WHY])
 {
 	struct verbs_device_attr attr = { .phys_port_cnt = 0 };
 	int err = host->verbs.query_device(context, &attr), wanted = 0;
 
+	if (!err && port_words_check(host, device, attr.phys_port_cnt, why)) {
+		host->verbs.close(context);
+		return STRESS_USAGE;
+	}
 	for (int i = 1; i <= attr.phys_port_cnt && !err; i++) {
 		struct rdma_port *p = &host->ports[host->n_ports];
 
@@ -82,13 +117,20 @@ static int ports_take(struct rdma_host *host, struct verbs_device_context *conte
 		   : STRESS_PASSED;
 }
 
-static bool is_named(const char *list, const char *device)
+/* Whether any port of it can be one of the list: what the list says of its ports is looked at when it is open. */
+static bool is_wanted(const char *list, const char *device)
 {
-	bool any = false;
+	char copy[LIST_BYTES], *rest = copy, *word;
+	bool any = false, whole = false;
 
-	for (int port = 1; port <= 2 && !any; port++)
-		any = devices_have(list, device, port);
-	return any;
+	if (!list)
+		return true;
+	snprintf(copy, sizeof(copy), "%s", list + (*list == '^'));
+	while ((word = strsep(&rest, ","))) {
+		any |= is_about(word, device);
+		whole |= !strcmp(word, device);
+	}
+	return *list == '^' ? !whole : any;
 }
 
 static int device_open(struct rdma_host *host, void *device, char why[LIBRARY_WHY])
@@ -97,7 +139,7 @@ static int device_open(struct rdma_host *host, void *device, char why[LIBRARY_WH
 	struct verbs_device_context *context;
 	char cause[160];
 
-	if (!is_named(host->options->rdma.devices, name))
+	if (!is_wanted(host->options->rdma.devices, name))
 		return STRESS_PASSED;
 	if (!is_adapter(name)) {
 		snprintf(host->note, sizeof(host->note),
@@ -155,14 +197,10 @@ static int words_check(const struct rdma_host *host, void **list, int n, char wh
 		return STRESS_PASSED;
 	snprintf(copy, sizeof(copy), "%s", wanted + (*wanted == '^'));
 	while ((word = strsep(&rest, ","))) {
-		size_t length = strcspn(word, ":");
 		bool found = false;
 
-		for (int i = 0; i < n; i++) {
-			const char *name = host->verbs.device_name(list[i]);
-
-			found |= strlen(name) == length && !strncmp(name, word, length);
-		}
+		for (int i = 0; i < n; i++)
+			found |= is_about(word, host->verbs.device_name(list[i]));
 		if (found)
 			continue;
 		names_list(&host->verbs, list, n, all, sizeof(all));
