@@ -217,6 +217,32 @@ def bisect():
     expect("9 hosts, none bad", statuses[0], by, 0)
 
 
+def few_hosts():
+    """Two to six hosts: too few for groups, so all pairs; the rates of two name neither."""
+    for n in (3, 4, 5, 6):
+        bad = draw.randrange(n)
+        statuses, by, _ = launched(n, 1, *ONE, "--bisect", SIM_NCCL_SLOW=f"{bad}:100", SIM_NCCL_LATENCY_US=3000)
+        found = [(f["subject"]["host"], f["kind"]) for f in by.get("fault", [])]
+        print(f"{n} hosts, node{bad} slow: {found}: {by['end'][0]['notes']}")
+        job.check(statuses == [1] * n and found == [(f"node{bad}", "slow")], f"{found} {by}")
+        statuses, by, _ = launched(n, 1, *ONE, "--bisect", SIM_NCCL_LATENCY_US=3000)
+        expect(f"{n} hosts, none bad", statuses[0], by, 0)
+    statuses, by, _ = launched(4, 1, *ONE, "--bisect", SIM_NCCL_WRONG="2:reduce:3", SIM_NCCL_SLOW="0:100",
+                               SIM_NCCL_LATENCY_US=3000)
+    found = sorted((f["subject"]["host"], f["kind"]) for f in by.get("fault", []))
+    job.check(found == [("node0", "slow"), ("node2", "corruption")], f"{found} {by}")
+    statuses, by, _ = launched(3, 1, *ONE, "--bisect", "--limit", "2", SIM_NCCL_HANG="1:0")
+    found = [(f["subject"]["host"], f["kind"]) for f in by.get("fault", [])]
+    job.check(found == [("node1", "stalled")], f"{found} {by}")
+    statuses, by, errs = launched(2, 1, *ONE, "--bisect")
+    print(f"2 hosts: exits {statuses}: {errs[0].strip()}")
+    job.check(statuses == [3] * 2 and "too few to compare rates" in errs[0] and "fault" not in by, f"{errs} {by}")
+    statuses, by, errs = launched(5, 2, *ONE, "--bisect", SIM_NCCL_SLOW="4:100", SIM_NCCL_LATENCY_US=3000)
+    job.check(statuses == [3] * 5 and "as many GPUs each" in errs[0], f"hosts of 2, 2 and 1: {statuses} {errs[0]}")
+    statuses, by, errs = launched(6, 1, "--bisect", "--bytes", "1G", "--collectives", "all_reduce")
+    job.check(statuses == [3] * 6 and "smaller --bytes" in errs[0], f"nothing was measured: {statuses} {errs[0]} {by}")
+
+
 def namespaces():
     """Hosts that are network namespaces with names of their own, and srun's variables: over TCP from rank to rank 0."""
     if os.geteuid():
@@ -253,6 +279,8 @@ def refused():
             ("an old driver", 3, 2, [], dict(SIM_CUDA_DRIVER_VERSION="10010"), ["440.33"]),
             ("a GPU that is not there", 2, 2, ["--gpus", "2"], {}, ["this host has 2"]),
             ("one host", 3, 2, ["--bisect"], {}, ["--bisect", "one"]),
+            ("a baseline", 2, 2, ["--bisect", "--baseline", "/dev/null"], {}, ["--bisect", "a baseline is of all"]),
+            ("a baseline of it", 2, 2, ["--bisect", "--save-baseline", "/nowhere/b"], {}, ["without --bisect"]),
             ("another library", 3, 2, ["--nccl", f"{SIM}/libcuda.so.1"], {}, ["has no ncclGetVersion", "--nccl FILE"]),
             ("no NVML", 3, 2, [], without("libnvidia-ml.so.1"), ["libnvidia-ml.so.1", "driver"]),
             ("gpu's option", 2, 2, ["--only", "bf16"], {}, ["--only"]),
@@ -303,7 +331,7 @@ def baseline():
     job.check(p.returncode == 1 and "GB/s at best of 5 measurements (" in p.stdout, f"slower: {p}")
 
 
-for case in (healthy, wrong, stalled, ended, hosts, launchers, bisect, namespaces, refused, baseline):
+for case in (healthy, wrong, stalled, ended, hosts, launchers, bisect, few_hosts, namespaces, refused, baseline):
     T = time.monotonic()
     case()
     print(case.__name__, f"{time.monotonic() - T:.1f} s")

@@ -266,6 +266,9 @@ static void nccl_check(struct argp_state *state, struct stress_args *a)
 
 	if (o->bisect && o->split)
 		argp_error(state, "--bisect finds hosts, --split says which layer: one after the other");
+	if (o->bisect && (a->options.baseline || a->options.save_baseline))
+		argp_error(state, "--bisect compares groups of hosts with each other, a baseline is of all ranks: run "
+				  "stress nccl with it, without --bisect");
 	if (!o->out_of_place && !(o->collectives & 0x1f))
 		argp_error(state, "--place in: alltoall and sendrecv cannot be in place");
 	if (!a->timed)

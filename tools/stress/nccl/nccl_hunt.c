@@ -9,10 +9,12 @@
 #include <string.h>
 
 #include "tools/stress/bisect/bisect.h"
+#include "tools/stress/bisect/pairs.h"
 #include "tools/stress/series.h"
 
 #define RATES_MAX 1024
-#define OTHERS_MIN 2 /* with fewer to compare with, a rate says nothing */
+#define OTHERS_MIN 2  /* with fewer to compare with, a rate says nothing */
+#define PAIRS_HOSTS 5 /* up to here there are two groups at most: all pairs are tried */
 
 struct passed_rate {
 	int n; /* ranks */
@@ -84,8 +86,10 @@ static bool is_slow(const struct hunt *h, const struct trial_group *groups, cons
 	for (int i = 0; i < h->n_passed && n_others < RATES_MAX; i++)
 		if (is_like(h, h->passed[i].n, groups[which].n))
 			others[n_others++] = h->passed[i].rate;
+	h->run->uncompared |= n_others < OTHERS_MIN;
 	if (n_others < OTHERS_MIN)
 		return false;
+	h->run->n_compared++;
 	median = values_median(others, n_others);
 	if (own >= median * (1 - THRESHOLD_TOLERANCE))
 		return false;
@@ -107,6 +111,25 @@ static enum fault_kind kind_of(const struct trial_group *g)
 	return g->status == CASE_HUNG ? FAULT_STALLED : g->status == CASE_DONE ? FAULT_CORRUPT : FAULT_LOST;
 }
 
+static void wrong_say(struct trial_group *g)
+{
+	if (g->wrong)
+		snprintf(g->text, sizeof(g->text), "%llu elements are wrong, on %d of %d ranks",
+			 (unsigned long long)g->wrong, g->n_wrong, g->n);
+}
+
+/* Of a group that is not bad. No room for the buffers and the like is no pass. */
+static bool is_measured(struct hunt *h, const struct trial_group *g)
+{
+	if (g->status == CASE_DONE) {
+		h->run->n_measured++;
+		return true;
+	}
+	nccl_note(h->run, "%s", g->text[0] ? g->text : "the case is not in this NCCL");
+	h->run->n_left++;
+	return false;
+}
+
 static bool test_judge(struct hunt *h, const struct bisect_test *t, struct trial_group *groups, const double *rates,
 		       int n, int which)
 {
@@ -115,15 +138,12 @@ static bool test_judge(struct hunt *h, const struct bisect_test *t, struct trial
 	bool slow = false;
 
 	if (group_is_bad(g)) {
-		if (g->wrong)
-			snprintf(g->text, sizeof(g->text), "%llu elements are wrong, on %d of %d ranks",
-				 (unsigned long long)g->wrong, g->n_wrong, g->n);
+		wrong_say(g);
 		failed_note(h, t, kind_of(g), g->text);
-	} else {
+	} else if (is_measured(h, g)) {
 		slow = is_slow(h, groups, rates, n, which, text);
 		if (slow)
 			failed_note(h, t, FAULT_SLOW, text);
-		h->run->n_measured++;
 	}
 	return slow || group_is_bad(g);
 }
@@ -179,7 +199,7 @@ static void round_run(struct hunt *h, struct bisect *b, const struct bisect_test
 	free(rates);
 }
 
-static void verdicts_take(struct hunt *h, const struct bisect *b)
+static void verdicts_take(struct hunt *h, const enum bisect_verdict *verdicts)
 {
 	char open[FAULT_TEXT] = "", what[160];
 	size_t at = 0;
@@ -187,11 +207,11 @@ static void verdicts_take(struct hunt *h, const struct bisect *b)
 
 	case_name(&h->of, what, sizeof(what));
 	for (int node = 0; node < h->run->c.n_nodes; node++) {
-		if (bisect_member(b, node) == BISECT_BAD)
+		if (verdicts[node] == BISECT_BAD)
 			nccl_fault(h->run, h->kinds[node], first_rank(h->run, node),
 				   "host %s: fails alone among known good hosts: %s: %.200s", host_of(h->run, node),
 				   what, h->why[node]);
-		if (bisect_member(b, node) != BISECT_OPEN)
+		if (verdicts[node] != BISECT_OPEN)
 			continue;
 		last = node;
 		if (n_open++ < 16 && at < sizeof(open) - 70)
@@ -221,12 +241,168 @@ static void case_choose(struct hunt *h)
 	h->of.in_place = !o->out_of_place && collectives[h->of.collective].can_be_in_place;
 }
 
+/* Where nothing was measured the last note says why. */
+static void summary_note(struct hunt *h, int tests, int rounds)
+{
+	if (h->run->n_measured || h->run->n_faults)
+		nccl_note(h->run, "--bisect: %d hosts, %d tests in %d rounds", h->run->c.n_nodes, tests, rounds);
+}
+
+static void groups_hunt(struct hunt *h)
+{
+	int n_hosts = h->run->c.n_nodes, n;
+	struct bisect *b = bisect_new(n_hosts);
+	enum bisect_verdict *verdicts = calloc(n_hosts, sizeof(*verdicts));
+	const struct bisect_test *tests;
+
+	if (!verdicts)
+		abort();
+	while (!h->run->c.stopped && (n = bisect_round(b, &tests)))
+		round_run(h, b, tests, n);
+	for (int i = 0; i < n_hosts; i++)
+		verdicts[i] = bisect_member(b, i);
+	if (!h->run->c.stopped)
+		verdicts_take(h, verdicts);
+	summary_note(h, bisect_tests(b), bisect_rounds(b));
+	free(verdicts);
+	bisect_free(b);
+}
+
+/* --- all pairs of a few hosts --- */
+
+struct pair_hunt {
+	struct pairs pairs;
+	char why[PAIRS_HOSTS][PAIRS_HOSTS][FAULT_TEXT]; /* [less][more]: what a pair that failed came to */
+	enum fault_kind kinds[PAIRS_HOSTS][PAIRS_HOSTS];
+};
+
+static void pair_take(struct hunt *h, struct pair_hunt *p, const int pair[2], struct trial_group *g, double rate)
+{
+	int a = pair[0] < pair[1] ? pair[0] : pair[1], b = pair[0] < pair[1] ? pair[1] : pair[0];
+
+	if (group_is_bad(g)) {
+		wrong_say(g);
+		p->pairs.failed[a][b] = p->pairs.failed[b][a] = true;
+		p->kinds[a][b] = kind_of(g);
+		snprintf(p->why[a][b], FAULT_TEXT, "%s", g->text);
+	} else if (is_measured(h, g)) {
+		p->pairs.rates[a][b] = p->pairs.rates[b][a] = rate;
+	}
+}
+
+static void pairs_round_run(struct hunt *h, struct pair_hunt *p, int round)
+{
+	struct trial_group groups[PAIRS_HOSTS];
+	double rates[PAIRS_HOSTS] = { 0 };
+	int pairs[PAIRS_HOSTS][2], n = pairs_round(p->pairs.n, round, pairs);
+
+	for (int i = 0; i < n; i++) {
+		group_fill(h, &groups[i], &(struct bisect_test){ 2, 2, pairs[i] }, i);
+		snprintf(groups[i].name, sizeof(groups[i].name), "hosts %.30s and %.30s", host_of(h->run, pairs[i][0]),
+			 host_of(h->run, pairs[i][1]));
+	}
+	trial_open(&h->run->c, groups, n);
+	round_measure(h, groups, rates, n);
+	for (int i = 0; i < n && !h->run->c.stopped; i++)
+		pair_take(h, p, pairs[i], &groups[i], rates[i]);
+	trial_close(&h->run->c, groups, n);
+	for (int i = 0; i < n; i++)
+		free(groups[i].ranks);
+}
+
+/* Why a pair is named: that it failed, else its rate. */
+static const char *pair_why(struct pair_hunt *p, int a, int b)
+{
+	const struct pairs *of = &p->pairs;
+
+	if (!of->failed[a][b])
+		snprintf(p->why[a][b], FAULT_TEXT,
+			 "%.4g GB/s, less than %.0f %% of the upper quartile of %d pairs of hosts, %.4g",
+			 of->rates[a][b], 100 * (1 - THRESHOLD_TOLERANCE), of->n_rates, of->usual);
+	return p->why[a][b];
+}
+
+/* The hosts of a pair that do well with others: a rate alone may be the network's plan, and is a note. */
+static void way_note(struct hunt *h, struct pair_hunt *p, int a, int b)
+{
+	const char *of_a = host_of(h->run, a), *of_b = host_of(h->run, b);
+
+	if (p->pairs.failed[a][b])
+		nccl_fault(h->run, p->kinds[a][b], -1,
+			   "hosts %.60s and %.60s: with each other only, not with others: look at what is between "
+			   "them: %.200s",
+			   of_a, of_b, pair_why(p, a, b));
+	else
+		nccl_note(h->run, "hosts %.60s and %.60s do well with others, and with each other have %s", of_a, of_b,
+			  pair_why(p, a, b));
+}
+
+/* Why a host is named: a pair of it that failed, else one that is slow. */
+static void blame_note(struct hunt *h, struct pair_hunt *p, int node, int partner)
+{
+	int a = node < partner ? node : partner, b = node < partner ? partner : node;
+	bool failed = p->pairs.failed[a][b];
+
+	if (!failed && (!p->pairs.slow[a][b] || h->why[node][0]))
+		return;
+	snprintf(h->why[node], FAULT_TEXT, "%s", pair_why(p, a, b));
+	h->kinds[node] = failed ? p->kinds[a][b] : FAULT_SLOW;
+}
+
+/* With half the GPUs a host has half the ports, too. */
+static bool hosts_alike(const struct nccl_run *run)
+{
+	int ranks[PAIRS_HOSTS] = { 0 };
+	bool alike = true;
+
+	for (int i = 0; i < run->c.n; i++)
+		ranks[run->c.ranks[i].node]++;
+	for (int i = 1; i < run->c.n_nodes; i++)
+		alike &= ranks[i] == ranks[0];
+	return alike;
+}
+
+static void pairs_judge(struct hunt *h, struct pair_hunt *p)
+{
+	enum bisect_verdict verdicts[PAIRS_HOSTS];
+	int n = p->pairs.n;
+
+	h->run->uncompared = !hosts_alike(h->run) || !pairs_compare(&p->pairs, 1 - THRESHOLD_TOLERANCE);
+	h->run->n_compared = h->run->uncompared ? 0 : p->pairs.n_rates;
+	for (int i = 0; i < n; i++)
+		verdicts[i] = pairs_member(&p->pairs, i);
+	for (int i = 0; i < n * n; i++) {
+		int a = i / n, b = i % n;
+
+		/* what it does with a bad one is that one's */
+		if (a != b && (verdicts[b] == BISECT_GOOD || verdicts[a] == BISECT_OPEN))
+			blame_note(h, p, a, b);
+		if (a < b && verdicts[a] == BISECT_GOOD && verdicts[b] == BISECT_GOOD &&
+		    (p->pairs.failed[a][b] || p->pairs.slow[a][b]))
+			way_note(h, p, a, b);
+	}
+	verdicts_take(h, verdicts);
+}
+
+static void pairs_hunt(struct hunt *h)
+{
+	struct pair_hunt *p = calloc(1, sizeof(*p));
+	int n = h->run->c.n_nodes, rounds = pairs_rounds(n);
+
+	if (!p)
+		abort();
+	p->pairs.n = n;
+	for (int round = 0; round < rounds && !h->run->c.stopped; round++)
+		pairs_round_run(h, p, round);
+	if (!h->run->c.stopped)
+		pairs_judge(h, p);
+	summary_note(h, n * (n - 1) / 2, rounds);
+	free(p);
+}
+
 void nccl_hunt(struct nccl_run *run)
 {
 	struct hunt *h = calloc(1, sizeof(*h));
-	struct bisect *b = bisect_new(run->c.n_nodes);
-	const struct bisect_test *tests;
-	int n;
 
 	if (!h)
 		abort();
@@ -236,12 +412,10 @@ void nccl_hunt(struct nccl_run *run)
 	if (!h->why || !h->kinds)
 		abort();
 	case_choose(h);
-	while (!run->c.stopped && (n = bisect_round(b, &tests)))
-		round_run(h, b, tests, n);
-	if (!run->c.stopped)
-		verdicts_take(h, b);
-	nccl_note(run, "--bisect: %d hosts, %d tests in %d rounds", run->c.n_nodes, bisect_tests(b), bisect_rounds(b));
-	bisect_free(b);
+	if (run->c.n_nodes <= PAIRS_HOSTS)
+		pairs_hunt(h);
+	else
+		groups_hunt(h);
 	free(h->why);
 	free(h->kinds);
 	free(h);

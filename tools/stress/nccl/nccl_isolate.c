@@ -2,21 +2,22 @@
  *
  * nccl_isolate.c - see nccl_run.h. Of a wrong sum all ranks may have the same wrong copy, and in a hang all wait: the
  * result alone names no rank. In pairs it does: a rank all of whose pairs fail is bad, and where one pair fails and its
- * ranks are well with others, it is the way between them. Pairs of a round have no rank in common (the circle method),
- * so n ranks take n - 1 rounds.
+ * ranks are well with others, it is the way between them. Pairs of a round have no rank in common (bisect/pairs.h), so
+ * n ranks take n - 1 rounds.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/stress/bisect/pairs.h"
 #include "tools/stress/nccl/nccl_run.h"
 
-#define PAIRS_RANKS_MAX 16
+#define PAIRS_RANKS_MAX PAIRS_MEMBERS_MAX
 #define LIMIT_NS 10000000000ull
 #define REPEATS 5
 #define TRIES 3 /* a fault may come in some operations only */
 
-struct pairs {
+struct rank_pairs {
 	struct nccl_run *run;
 	const struct trial_group *of;
 	struct nccl_case try;
@@ -24,23 +25,7 @@ struct pairs {
 	bool had_wrong[NCCL_RANKS_MAX]; /* of the group: its own result is wrong */
 };
 
-/* With an odd number one place of the circle is empty, and its partner has a rest. */
-static int round_pairs(int n, int round, int (*pairs)[2])
-{
-	int places = n + n % 2, found = 0;
-
-	for (int i = 0; i < places / 2; i++) {
-		int a = i ? (round + i) % (places - 1) : places - 1, b = (round + places - 1 - i) % (places - 1);
-
-		if (a < n && b < n) {
-			pairs[found][0] = a;
-			pairs[found++][1] = b;
-		}
-	}
-	return found;
-}
-
-static void pair_note(struct pairs *p, const int pair[2], const struct trial_group *g)
+static void pair_note(struct rank_pairs *p, const int pair[2], const struct trial_group *g)
 {
 	p->n_tried++;
 	if (!group_is_bad(g))
@@ -57,11 +42,11 @@ static bool any_joined(const struct trial_group *groups, int n)
 	return false;
 }
 
-static void round_try(struct pairs *p, int round)
+static void round_try(struct rank_pairs *p, int round)
 {
 	struct trial_group groups[PAIRS_RANKS_MAX / 2] = { 0 };
 	bool open[PAIRS_RANKS_MAX / 2];
-	int ranks[PAIRS_RANKS_MAX / 2][2], pairs[PAIRS_RANKS_MAX / 2][2], n = round_pairs(p->n, round, pairs);
+	int ranks[PAIRS_RANKS_MAX / 2][2], pairs[PAIRS_RANKS_MAX / 2][2], n = pairs_round(p->n, round, pairs);
 
 	for (int i = 0; i < n; i++) {
 		ranks[i][0] = p->of->ranks[pairs[i][0]];
@@ -84,7 +69,7 @@ static void round_try(struct pairs *p, int round)
 	trial_close(&p->run->c, groups, n);
 }
 
-static int fails_of(const struct pairs *p, int i)
+static int fails_of(const struct rank_pairs *p, int i)
 {
 	int fails = 0;
 
@@ -94,7 +79,7 @@ static int fails_of(const struct pairs *p, int i)
 }
 
 /* What the ranks themselves saw: those with wrong elements, if not all have them. */
-static void seen_fault(struct pairs *p, enum fault_kind kind, const char *why)
+static void seen_fault(struct rank_pairs *p, enum fault_kind kind, const char *why)
 {
 	const struct trial_group *g = p->of;
 	char what[160];
@@ -109,7 +94,7 @@ static void seen_fault(struct pairs *p, enum fault_kind kind, const char *why)
 }
 
 /* Bad: fails with every partner that is not itself bad, and there is such a partner. */
-static int bad_find(const struct pairs *p, bool *bad)
+static int bad_find(const struct rank_pairs *p, bool *bad)
 {
 	int found = 0;
 
@@ -118,7 +103,7 @@ static int bad_find(const struct pairs *p, bool *bad)
 	return found;
 }
 
-static void pairs_judge(struct pairs *p, enum fault_kind kind)
+static void pairs_judge(struct rank_pairs *p, enum fault_kind kind)
 {
 	bool bad[PAIRS_RANKS_MAX];
 	char what[160], other[120];
@@ -151,11 +136,11 @@ void nccl_isolate(struct nccl_run *run, const struct trial_group *g, const struc
 	enum fault_kind kind = g->status == CASE_HUNG   ? FAULT_STALLED
 			       : g->status == CASE_DONE ? FAULT_CORRUPT
 							: FAULT_LOST;
-	struct pairs *p = calloc(1, sizeof(*p));
+	struct rank_pairs *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		abort();
-	*p = (struct pairs){ .run = run, .of = g, .try = *of, .n = g->n };
+	*p = (struct rank_pairs){ .run = run, .of = g, .try = *of, .n = g->n };
 	for (int i = 0; i < g->n; i++)
 		p->had_wrong[i] = run->c.ranks[g->ranks[i]].last.wrong > 0;
 	if (g->n == 2 || g->n > PAIRS_RANKS_MAX) {
@@ -167,7 +152,7 @@ void nccl_isolate(struct nccl_run *run, const struct trial_group *g, const struc
 	}
 	p->try.iterations = REPEATS;
 	p->try.limit_ns = of->limit_ns < LIMIT_NS ? of->limit_ns : LIMIT_NS;
-	for (int i = 0; i < g->n + g->n % 2 - 1 && !run->c.stopped; i++)
+	for (int i = 0; i < pairs_rounds(g->n) && !run->c.stopped; i++)
 		round_try(p, i);
 	if (!run->c.stopped)
 		pairs_judge(p, kind);

@@ -234,7 +234,7 @@ static void verdict_print(const struct nccl_run *run, int rank, const char *part
 void nccl_report_end(const struct nccl_run *run, int status, const char *partial)
 {
 	static const char *const words[] = { "passed", "FAILED", "usage", "not possible here" };
-	bool judged = false;
+	bool judged = run->n_compared > 0;
 
 	if (run->mode == REPORT_NONE)
 		return;
@@ -247,6 +247,8 @@ void nccl_report_end(const struct nccl_run *run, int status, const char *partial
 	for (int i = 0; i < run->n_rates; i++)
 		judged |= run->rates[i].judged.judged;
 	rates_print(run);
+	if (run->n_compared)
+		printf("  the bandwidths of %u tests were compared with those of others\n", run->n_compared);
 	if (!judged)
 		printf("  no bandwidth was judged: there is no other group, baseline or row of the table\n");
 	notes_print(&run->notes);

@@ -35,6 +35,8 @@ struct nccl_run {
 	uint32_t n_faults;
 	struct notes notes;
 	uint32_t n_measured, n_left; /* cases of groups */
+	uint32_t n_compared;         /* of --bisect: tests whose rate was held to that of others */
+	bool uncompared;             /* of --bisect: there was one that had too few others */
 	bool again;                  /* cases are turns of what was below its bound, no sweep */
 };
 

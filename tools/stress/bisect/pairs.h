@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pairs.h - which of a few members (hosts, ranks) are bad, by tests of all their pairs: too few for groups that could
+ * be compared with each other (bisect.h). No I/O, no clock: who calls it runs the tests.
+ */
+#ifndef STRESS_PAIRS_H
+#define STRESS_PAIRS_H
+
+#include <stdbool.h>
+
+#include "tools/stress/bisect/bisect.h"
+
+#define PAIRS_MEMBERS_MAX 16
+
+struct pairs {
+	int n;
+	/* by both orders of a pair */
+	bool failed[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX];  /* wrong, hung or lost */
+	double rates[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX]; /* any unit, more is better; 0: not measured */
+	bool slow[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX];    /* set by pairs_compare() */
+	double usual;                                       /* that too: what the rates were compared with */
+	int n_rates;                                        /* and how many there were */
+};
+
+/* The pairs of round 0 to pairs_rounds() - 1, no member in two of them; how many. `pairs` has room for n / 2. */
+int pairs_round(int n, int round, int (*pairs)[2]);
+int pairs_rounds(int n);
+/* Slow is a rate below `share` of the upper quartile of all: of three members one bad one has two thirds of the pairs,
+ * and their median. False: fewer than three rates, which say nothing of each other. */
+bool pairs_compare(struct pairs *p, double share);
+/* Bad: each of its pairs failed or is slow, and a pair without it does well. Open: the same, and none does well. */
+enum bisect_verdict pairs_member(const struct pairs *p, int member);
+
+#endif
