@@ -117,7 +117,7 @@ static int ports_take(struct rdma_host *host, struct verbs_device_context *conte
 		   : STRESS_PASSED;
 }
 
-/* Whether any port of it can be one of the list: what the list says of its ports is looked at when it is open. */
+/* Whether any port of it can be one of the list: its ports are compared with the list once it is open. */
 static bool is_wanted(const char *list, const char *device)
 {
 	char copy[LIST_BYTES], *rest = copy, *word;
