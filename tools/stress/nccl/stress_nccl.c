@@ -298,11 +298,11 @@ static int status_of(const struct nccl_run *run, const char *partial, char why[L
 	if (run->n_measured && !*partial && !run->uncompared)
 		return STRESS_PASSED;
 	if (run->uncompared && run->n_measured && !*partial)
-		snprintf(
-			why, LIBRARY_WHY,
-			"--bisect: results are right, but %d hosts are too few to compare rates: take three or more that have as many GPUs each, "
-			"or stress nccl --baseline without --bisect",
-			run->c.n_nodes);
+		snprintf(why, LIBRARY_WHY,
+			 "--bisect: results are right, but %d hosts are too few to compare rates: take three or more "
+			 "that have as many GPUs each, "
+			 "or stress nccl --baseline without --bisect",
+			 run->c.n_nodes);
 	else if (*partial)
 		snprintf(why, LIBRARY_WHY, "stopped before everything had its turn: no verdict");
 	else
