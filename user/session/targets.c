@@ -40,6 +40,7 @@
 #define NEW_PROCS_MAX 8
 #define SAME_START_NS 1000000000ull /* a fork is recorded after the start, on a busy machine long after */
 #define ATTACH_NS 50000000ull       /* of one poll */
+#define LATE_NS 2000000000ull       /* a rank may have called its libraries by then */
 
 static void traced_free(struct session_targets *t, struct traced *p)
 {
@@ -209,6 +210,29 @@ static int target_admit(struct session_targets *t, struct traced *traced, const 
 	return refused ? 0 : err;
 }
 
+static uint64_t start_mono_ns(const struct target_proc *p, uint64_t now_ns)
+{
+	uint64_t age_ns = clock_boottime_ns() - p->start_time_ns;
+
+	return age_ns < now_ns ? now_ns - age_ns : 0;
+}
+
+/* On a busy host probes may come long after their library: what was called meanwhile is known from outside alone. */
+static void probes_place(struct session_targets *t, struct traced *traced, const struct target_proc *p, uint64_t now_ns)
+{
+	uint64_t looked_ns = traced->looked_ns ? traced->looked_ns : start_mono_ns(p, now_ns);
+
+	if (!traced->files_ns && (!traced->known || traced->revision != p->revision))
+		traced->files_ns = looked_ns;
+	traced->looked_ns = now_ns;
+	if (clock_monotonic_ns() >= t->attach_until_ns) {
+		t->unattached = true;
+	} else if (probes_attach(t, traced, p)) {
+		traced->late |= traced->files_ns && p->n_libs && clock_monotonic_ns() > traced->files_ns + LATE_NS;
+		traced->files_ns = 0;
+	}
+}
+
 static int proc_trace_now(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
 {
 	struct traced *traced = traced_get(t, p->tgid, now_ns);
@@ -219,7 +243,8 @@ static int proc_trace_now(struct session_targets *t, const struct target_proc *p
 	if (traced->known && traced->start_time_ns != p->start_time_ns) { /* the pid was reused */
 		loader_target_forget(t->loader, p->tgid);
 		target_threads_free(&traced->threads);
-		traced->known = traced->has_comm = false;
+		traced->known = traced->has_comm = traced->late = false;
+		traced->looked_ns = traced->files_ns = 0;
 	}
 	traced->dead = false;
 	traced->uid = p->uid;
@@ -238,10 +263,7 @@ static int proc_trace_now(struct session_targets *t, const struct target_proc *p
 		err = threads_emit(t, traced, now_ns);
 	if (p->seccomp > 0)
 		returns_drop(t, p);
-	if (clock_monotonic_ns() < t->attach_until_ns)
-		probes_attach(t, traced, p);
-	else
-		t->unattached = true;
+	probes_place(t, traced, p, now_ns);
 	if (traced->has_comm)
 		target_set_has_comm(t->set, p->tgid);
 	traced->known = true;
@@ -547,7 +569,7 @@ bool session_targets_unprobed(const struct session_targets *t, uint32_t tgid)
 {
 	const struct traced *p = traced_find((struct session_targets *)t, tgid);
 
-	return p && (p->waits || p->shed >> PROBES_NEEDED & 1);
+	return p && (p->waits || p->late || p->shed >> PROBES_NEEDED & 1);
 }
 
 enum tier session_targets_tier_of(const struct session_targets *t, uint32_t tgid)

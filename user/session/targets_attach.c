@@ -144,18 +144,20 @@ static uint64_t attach_key(const struct session_targets *t, const struct traced 
 }
 
 /* An error, or a wait, is tried again. */
-void probes_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
+bool probes_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
 {
 	uint64_t key = attach_key(t, traced, p);
-	bool unattached = t->unattached, waiting = t->waiting;
+	bool unattached = t->unattached, waiting = t->waiting, unplaced;
 
 	if (key && key == traced->attached_key && traced->start_time_ns == p->start_time_ns)
-		return;
+		return true;
 	t->unattached = t->waiting = t->failed = traced->waits = false;
 	libs_attach(t, traced, p);
 	traced->attached_key = t->unattached || t->waiting || t->failed ? 0 : key;
 	if (!traced->waits)
 		traced->late_since_ns = 0;
+	unplaced = t->unattached || t->waiting || t->failed;
 	t->waiting |= waiting;
 	t->unattached |= unattached;
+	return !unplaced;
 }

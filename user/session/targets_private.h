@@ -15,8 +15,11 @@
 struct traced {
 	uint32_t tgid, uid; /* uid: its parent's until it is read */
 	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns, exec_ns;
-	uint64_t attached_key; /* libraries and groups when all probes were in place; 0: some were not */
-	bool known;            /* RECORD_PROC was emitted */
+	uint64_t looked_ns, files_ns; /* the last look at it; before which one it has files whose probes are not all in
+					 place, 0: it has none */
+	bool late;                    /* calls may be missing: they were not for long */
+	uint64_t attached_key;        /* libraries and groups when all probes were in place; 0: some were not */
+	bool known;                   /* RECORD_PROC was emitted */
 	bool dead;
 	bool refused;           /* no room for it: it is not traced */
 	bool has_comm;          /* has or had communicators */
@@ -66,6 +69,6 @@ static inline uint32_t sets_out(const struct traced *p, uint32_t groups)
 }
 
 /* Attaches what is missing of its probes, as long as this poll's time lasts. */
-void probes_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p);
+bool probes_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p);
 
 #endif
