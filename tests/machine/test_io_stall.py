@@ -10,6 +10,7 @@ import tempfile
 import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
+import frozen_disk
 import job
 
 THAW_AT_MOST_S = 60
@@ -25,23 +26,6 @@ job.need_root()
 folder = tempfile.mkdtemp(prefix="ranktrace-io-stall-")
 job.dirs.append(folder)
 mount = f"{folder}/shared"
-
-
-def run(*argv):
-    out = subprocess.run(argv, capture_output=True, text=True)
-    if out.returncode:
-        job.skip(f"no file system to freeze here: {' '.join(argv)}: {out.stderr}")
-
-
-def mounted():
-    """A small ext4. What is frozen stays so whatever becomes of this test: somebody else thaws it."""
-    os.mkdir(mount)
-    with open(f"{folder}/image", "wb") as f:
-        f.truncate(8 << 20)
-    run("mkfs.ext4", "-q", f"{folder}/image")
-    run("mount", "-o", "loop", f"{folder}/image", mount)
-    return subprocess.Popen(["sh", "-c", f"sleep {THAW_AT_MOST_S}; fsfreeze -u {mount}; umount {mount}"],
-                            start_new_session=True, stderr=subprocess.DEVNULL)
 
 
 def rank_start(rank):
@@ -85,7 +69,7 @@ def checks(ranks):
     job.check(mount in stall["summary"], f"the mount is not said: {stall}")
     job.check(sorted(f["ranks"][0] for f in blocked) == [0, 1], f"D states: {blocked}")
     wait_for("consequences", lambda f: f["kind"] == "d_state" and f["caused_by"] == stall["id"])
-    run("fsfreeze", "-u", mount)
+    disk.thaw()
     wait_for("the end", lambda f: f["id"] == stall["id"] and f["phase"] == "close")
     return [float(r.stdout.readline()) for r in ranks]
 
@@ -102,23 +86,22 @@ def storage_check(took):
         job.check(0.5 * took[rank] < s["blocked_ns"] / 1e9 < took[rank], f"{took[rank]} s are not as long as {s}")
 
 
-guardian = mounted()
+disk = frozen_disk.Disk(folder, "shared", THAW_AT_MOST_S)
 ranks = [rank_start(r) for r in range(3)]
 with open(f"{folder}/findings", "w") as out, open(f"{folder}/stderr", "w") as err:
     tracer = subprocess.Popen([job.RANKTRACE, "record", "--json", "--dstate-limit", "2", "-o", f"{folder}/f.rtr",
                                *(f"--pid={r.pid}" for r in ranks)], stdout=out, stderr=err)
 try:
     job.wait_session(tracer, f"{folder}/stderr", lambda line: "3 processes" in line)
-    run("fsfreeze", "-f", mount)
+    disk.freeze()
     took = checks(ranks)
 finally:
-    subprocess.run(["fsfreeze", "-u", mount], stderr=subprocess.DEVNULL)
+    disk.let_go()
     for r in ranks:
         r.kill()
     tracer.send_signal(signal.SIGINT)
     tracer.wait(30)
-    subprocess.run(["umount", mount])
-    os.killpg(guardian.pid, signal.SIGKILL)
+    disk.close()
 live = [f for f in findings() if f["phase"] == "open"]
 again = subprocess.run([job.RANKTRACE, "replay", "--json", "-q", f"{folder}/f.rtr"], capture_output=True, text=True)
 replayed = [f for f in map(json.loads, again.stdout.splitlines()) if f.get("phase") == "open"]

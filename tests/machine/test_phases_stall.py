@@ -14,6 +14,7 @@ import urllib.request
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 sys.path.insert(1, sys.path[0] + "/../hostile")
+import frozen_disk
 import hostile
 import job
 import test_privileges
@@ -29,23 +30,6 @@ rng, _ = job.seed()
 folder = tempfile.mkdtemp(prefix="ranktrace-phases-stall-")
 job.dirs.append(folder)
 mount, name = f"{folder}/disk", f"phases-stall-{os.getpid()}"
-
-
-def run(*argv):
-    out = subprocess.run(argv, capture_output=True, text=True)
-    if out.returncode:
-        job.skip(f"no file system to freeze here: {' '.join(argv)}: {out.stderr}")
-
-
-def mounted():
-    """A small ext4. What is frozen stays so whatever becomes of this test: somebody else thaws it."""
-    os.mkdir(mount)
-    with open(f"{folder}/image", "wb") as f:
-        f.truncate(8 << 20)
-    run("mkfs.ext4", "-q", f"{folder}/image")
-    run("mount", "-o", "loop", f"{folder}/image", mount)
-    return subprocess.Popen(["sh", "-c", f"sleep {THAW_AT_MOST_S}; fsfreeze -u {mount}; umount {mount}"],
-                            start_new_session=True, stderr=subprocess.DEVNULL)
 
 
 def wait_for(what, is_it, seconds):
@@ -101,7 +85,7 @@ def metrics():
 
 def checks():
     wait_for("the pause is found", lambda: opened(1), 120)
-    run("fsfreeze", "-f", mount)
+    disk.freeze()
     who = wait_for("the file is written", writer, WRITE_S)
     job.check(daemon.process.pid not in who, "the loop itself waits for the disk")
     stopped_rank_is_found(0, next(o["pid"] for o in job.lines(ops) if o["rank"] == 0))
@@ -115,12 +99,12 @@ def checks():
     job.check("could not be written within 5 s" in text and "known phases are not kept" in text,
               f"the loss is not said: {text}")
     print(f"  a stopped rank is found while the disk is frozen; the end took {time.monotonic() - begin:.1f} s")
-    run("fsfreeze", "-u", mount)
+    disk.thaw()
     time.sleep(1)
     job.check(not os.path.exists(f"{mount}/phases"), "a child of the session wrote after its end")
 
 
-guardian = mounted()
+disk = frozen_disk.Disk(folder, "disk", THAW_AT_MOST_S)
 ops = f"{folder}/ops.jsonl"
 sim = subprocess.Popen([job.RANKTRACE, "sim", "job", "--ranks", "2", "--step-ms", str(STEP_MS), "--steps", "5000",
                         "--job-id", name, "--log", ops, "--no-dataloader", "-q", "--seed", str(rng.randrange(1 << 30)),
@@ -131,10 +115,9 @@ try:
     daemon.wait(lambda line: True)
     checks()
 finally:
-    subprocess.run(["fsfreeze", "-u", mount], stderr=subprocess.DEVNULL)
+    disk.let_go()
     sim.terminate()
     sim.wait(20)
     daemon.kill()
     time.sleep(0.5)
-    subprocess.run(["umount", mount])
-    os.killpg(guardian.pid, signal.SIGKILL)
+    disk.close()

@@ -4,8 +4,8 @@
  * session. A snapshot of the model, and the collector's records that it leaves out.
  *
  * Those are emitted once or seldom and go to sinks or into the model as they are: libraries, GPUs, ports, connections,
- * tiers. The last one of each kind, process and key is kept (struct record_kind.kept_by), until its
- * process ends or another record says that it holds no longer (struct record_kind.ends).
+ * tiers. The last one of each kind, process and key is kept (struct record_kind.kept_by), until its process ends or
+ * another record says that it holds no longer (struct record_kind.ends).
  */
 #ifndef RANKTRACE_KEPT_RECORDS_H
 #define RANKTRACE_KEPT_RECORDS_H

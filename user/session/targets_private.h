@@ -17,7 +17,7 @@ struct traced {
 	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns, exec_ns;
 	uint64_t looked_ns, files_ns; /* the last look at it; before which one it has files whose probes are not all in
 					 place, 0: it has none */
-	bool late;                    /* calls may be missing: they were not for long */
+	bool late;                    /* they were not for long: calls before them may be missing */
 	uint64_t attached_key;        /* libraries and groups when all probes were in place; 0: some were not */
 	bool known;                   /* RECORD_PROC was emitted */
 	bool dead;
@@ -68,7 +68,7 @@ static inline uint32_t sets_out(const struct traced *p, uint32_t groups)
 	return groups | (uint32_t)stand_ins << PROBES_STAND_INS;
 }
 
-/* Attaches what is missing of its probes, as long as this poll's time lasts. */
+/* Attaches what is missing of its probes, as long as this poll's time lasts. True: all are in place. */
 bool probes_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p);
 
 #endif

@@ -351,8 +351,8 @@ static bool may_come_yet(const struct model *m, const struct comm *c)
 	return m->reported && m->now_ns < (c->first_ns > m->start_ns ? c->first_ns : m->start_ns) + BEGIN_NS;
 }
 
-/* Where hosts report all the time, all ranks may pause together, or a host's
- * agent is away; not so where a host that reports has no process of a rank that belongs to it. */
+/* Where hosts report all the time, all ranks may pause together, or a host's agent is away; not so where a host that
+ * reports has no process of a rank that belongs to it. */
 static bool is_wait(const struct model *m, const struct comm *c, bool is_gone)
 {
 	uint64_t since = last_still_ns(c), pause = m->reported && !is_gone ? PAUSE_NS : 0;

@@ -2,9 +2,8 @@
  *
  * qp_error.c - queue pairs of ranks that ended in an error: by the first completion that was no success (tier burst),
  * by an asynchronous event (tier trace), or by the state that the kernel lists (every tier), unless the program itself
- * put it there, which closes it. A transport that gave up
- * is the path's or the far end's, so no rank's here; a refused request is software's and no link's; a process that died
- * explains all of them. docs/findings.md.
+ * put it there, which closes it. A transport that gave up is the path's or the far end's, so no rank's here; a refused
+ * request is software's and no link's; a process that died explains all of them. docs/findings.md.
  */
 #include <errno.h>
 
