@@ -460,6 +460,18 @@ static void what_keeps_a_thread_is_named_first(void **state)
 	assert_int_equal(now(), ACTIVITY_DEAD);
 }
 
+/* One that writes a checkpoint beside the training is in D now and then; the rank waits for it only if that lasts. */
+static void a_side_thread_in_d(void **state)
+{
+	(void)state;
+	watchdog.state = TASK_DISK;
+	watchdog.since_ns = watchdog.seen_ns - 400 * MSEC;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	watchdog.since_ns--;
+	assert_int_equal(now(), ACTIVITY_DISK);
+	assert_ptr_equal(rank_activity(&m, &rank, SINCE).task, &watchdog);
+}
+
 /* Asleep without a break for 400 ms at the scan: a poll wakes more often. */
 static void at_rest_is_asleep_for_long(void **state)
 {
@@ -530,6 +542,7 @@ int main(void)
 		TEST(a_call_is_a_sign_of_life_for_a_second),
 		TEST(counters_that_move_are_a_sign_of_life),
 		TEST(what_keeps_a_thread_is_named_first),
+		TEST(a_side_thread_in_d),
 		TEST(at_rest_is_asleep_for_long),
 		TEST(who_counts_as_a_rank),
 		TEST(who_is_gone_or_stopped),
