@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a training script writes down of its own phases, by its own clock."""
+import collections
 import gc
 import resource
 import time
@@ -15,7 +16,7 @@ def enter(self):
 
 def leave(self, *_):
     torch.ops.profiler._record_function_exit._RecordFunction(self.record)
-    Stamps.left = switches()
+    Stamps.left = usage()
 
 
 def ranges_enter_as_since_2_0():
@@ -26,10 +27,26 @@ def ranges_enter_as_since_2_0():
         profiler.record_function.__exit__ = leave
 
 
-def switches():
-    """How often this thread lost its CPU, how often it gave it up."""
-    usage = resource.getrusage(resource.RUSAGE_THREAD)
-    return usage.ru_nivcsw, usage.ru_nvcsw
+Usage = collections.namedtuple("Usage", "lost gave_up idle_ns")
+TAKEN_NS = 300_000
+
+
+def usage():
+    """How often this thread lost its CPU, how often it gave it up, and the time that it did not run: a virtual CPU that
+    its host takes away is no switch, but neither is it this thread's time."""
+    used = resource.getrusage(resource.RUSAGE_THREAD)
+    return Usage(used.ru_nivcsw, used.ru_nvcsw, time.monotonic_ns() - time.thread_time_ns())
+
+
+def is_taken(begin, end):
+    """Was the CPU taken from this thread between the two? By its host: only where the thread did not wait."""
+    by_host = end.gave_up == begin.gave_up and end.idle_ns - begin.idle_ns > TAKEN_NS
+    return end.lost > begin.lost or by_host
+
+
+def is_taken_behind(begin, end):
+    """The same where the thread has nothing to wait for."""
+    return end.gave_up > begin.gave_up or is_taken(begin, end)
 
 
 class Collections:
@@ -54,7 +71,7 @@ class Stamps:
     """Phases of a step, collections of garbage in none but their own; where the thread lost its CPU in one, the stamp
     may be late by as long as that took. So where it gave it up in the optimizer, which by itself waits for nothing (for
     the interpreter, which a thread of the loader had), or behind a wait for data, when the batch before is unmapped."""
-    left = (0, 0)  # switches when the last range ended
+    left = None  # usage when the last range ended, where that is seen
 
     def __init__(self, rank):
         self.rank = rank
@@ -63,22 +80,22 @@ class Stamps:
         self.ns_of, self.preempted = {}, {}
 
     def now(self):
-        """Switches are read on both sides of the clock: one right beside the stamp spoils both phases."""
-        self.before = switches()
+        """Usage is read on both sides of the clock: what is taken right beside the stamp spoils both phases."""
+        self.before = usage()
         self.ns = time.monotonic_ns()
-        self.behind = switches()
+        self.behind = usage()
         self.gc_ns = Collections.ns
 
     def take(self, phase):
         """What passed since the last stamp was `phase`; None: in none."""
-        before, (lost, gave_up), gc_ns = self.ns, self.before, self.gc_ns
+        before, begin, gc_ns = self.ns, self.before, self.gc_ns
         self.now()
         gc_ns = self.gc_ns - gc_ns
-        preempted = self.behind[0] > lost
+        preempted = is_taken(begin, self.behind)
         self.add("gc", gc_ns, gc_ns and preempted)
         if phase:
-            preempted |= phase == "optimizer" and self.behind[1] > gave_up
-            preempted |= phase == "data_wait" and self.behind[1] > Stamps.left[1]
+            preempted |= phase == "optimizer" and is_taken_behind(begin, self.behind)
+            preempted |= phase == "data_wait" and self.left is not None and is_taken_behind(self.left, self.behind)
             self.add(phase, self.ns - before - gc_ns, preempted)
 
     def add(self, phase, ns, preempted):

@@ -2,8 +2,7 @@
 # runs alone: the phases of two ranks are compared with the ranks' own clocks, to the millisecond
 """Real PyTorch without a GPU: DDP over gloo, two ranks, a DataLoader with and without workers. Every phase of every
 step from the second on is as long as the script's own stamps say, within 1 ms + 1 %, also where ranktrace comes later.
-Where the thread lost its CPU between stamp and mark, the two differ by that: a phase that differs is excused if the
-thread was preempted in it, one of ten at most. Collections of garbage, the interpreter's own and the
+Where the thread lost its CPU between stamp and mark, the two differ by that (held_against.Comparison). Collections of garbage, the interpreter's own and the
 script's, are a phase of their own. Hits are few."""
 import collections
 import json
@@ -24,7 +23,6 @@ PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS, STEPS = 2, 50
 HITS_MOST = 30  # of a step and rank, as the issue has it, also of one that accumulates four micro-batches
-EXCUSED_MOST = 0.1
 WIRE_TORCH, TORCH_MARK = 8, 1
 BEGIN, END, BACKWARD, DDP_FORWARD, OPERATOR, UPDATE = 1, 2, 3, 5, 8, 9
 ACCUMULATED = 4
@@ -84,13 +82,16 @@ def replayed(folder):
     return [line for line in map(json.loads, out.stdout.splitlines()) if "step" in line]
 
 
-def rank_compare(truth, steps, from_start):
+def rank_compare(compared, truth, steps, from_start):
     pairs = held_against.steps_pair(truth, steps, from_start)
     for t, s in pairs:
         job.check((t["kind"] == "training") == (s["backwards"] > 0), f"{t} is not {s}")
         job.check(s["forward_by"] == "mark" and s["backward_end"] == "return", f"seen by guesses: {s}")
-    return held_against.phases_compare(pairs, lambda t, phase: t["phases"].get(phase, 0),
-                                 lambda t, phase: t["preempted"].get(phase, False))
+    phases_add(compared, pairs)
+
+
+def phases_add(compared, pairs):
+    compared.add(pairs, lambda t, phase: t["phases"].get(phase, 0), lambda t, phase: t["preempted"].get(phase, False))
 
 
 def hits_per_step(stderr, n_steps):
@@ -121,16 +122,16 @@ def accumulated_check(name, folder, seen):
 def case(name, run, workers, steps, from_start):
     folder = tempfile.mkdtemp(prefix=f"ranktrace-torch-{name}-")
     job.dirs.append(folder)
-    stderr = run(folder, workers, steps)
-    seen, compared, total = replayed(folder), collections.Counter(), 0
+    compared, total = held_against.Comparison(name), 0
+    stderr, seen = run(folder, workers, steps), replayed(folder)
     for rank in range(RANKS):
         truth = job.lines(f"{folder}/{rank}.log")
-        compared += rank_compare(truth, [s for s in seen if s["rank"] == rank], from_start)
+        rank_compare(compared, truth, [s for s in seen if s["rank"] == rank], from_start)
         total += len(truth)
     hits = hits_per_step(stderr, total)
     job.check(max(s["gc_ns"] or 0 for s in seen) > 1e6, "no collection of the script was seen")
-    print(f"{name}: {len(seen)} steps of {total}, {dict(compared)}, {hits:.1f} hits a step", flush=True)
-    job.check(compared["preempted"] <= EXCUSED_MOST * compared["compared"], f"too many differ: {compared}")
+    print(f"{name}: {len(seen)} steps of {total}, {hits:.1f} hits a step", flush=True)
+    compared.check()
     job.check(hits <= HITS_MOST, f"{hits} hits a step and rank")
     job.check("not visible" not in stderr, f"all of PyTorch 1.13 is visible: {stderr}")
     if not from_start:
@@ -159,7 +160,7 @@ def timeline_check(folder):
         job.check(own <= total <= own + sum(s["gc_ns"] for s in steps), f"{phase} is drawn with another length")
 
 
-def without_compare(folder, pid, gone_ns):
+def without_compare(compared, folder, pid, gone_ns):
     """What is seen without ranges, of one rank."""
     seen = [s for s in replayed(folder) if s["pid"] == pid]
     truth = job.lines(f"{folder}/{seen[0]['rank']}.log")
@@ -168,15 +169,13 @@ def without_compare(folder, pid, gone_ns):
     for t, s in pairs:
         job.check(s["forward_by"] == "mark", f"DDP marks its forward: {s}")
         job.check(0 < s["optimizer_ns"] <= t["phases"]["optimizer"] * 1.01 + 1e6, f"optimizer without ranges: {s} {t}")
-    n = held_against.phases_compare(pairs, lambda t, phase: t["phases"].get(phase, 0),
-                                    lambda t, phase: t["preempted"].get(phase, False))
-    print(f"without ranges: {dict(n)}", flush=True)
-    job.check(n["preempted"] <= EXCUSED_MOST * n["compared"], f"too many differ: {n}")
+    phases_add(compared, pairs)
 
 
 def ranges_go(folder):
     """A script with thousands of ranges a second: they go, and only they. Steps are seen without them, by DDP's marks
     and the optimizer's operators, from the second one on."""
+    compared = held_against.Comparison("without ranges")
     under_record(folder, 0, 3 * STEPS, 400, ("--budget", "1"))
     gone, marks = {}, marks_of(folder)
     for ts, pid, group in held_against.groups_gone(f"{folder}/f.rtr"):
@@ -189,7 +188,8 @@ def ranges_go(folder):
         after = collections.Counter(what for t, what in marks[pid] if t > ts + held_against.GONE_NS)
         job.check(not after[BEGIN] and not after[END], f"ranges are probed still: {after}")
         job.check(after[BACKWARD] > 10 and after[DDP_FORWARD] > 10, f"backward and DDP went, too: {after}")
-        without_compare(folder, pid, ts)
+        without_compare(compared, folder, pid, ts)
+    compared.check()
     took = ", ".join(f"{(ts - marks[pid][0][0]) / 1e9:.1f} s" for pid, ts in gone.items())
     print(f"many ranges: gone {took} after the first mark")
 
