@@ -32,8 +32,8 @@ struct sampler_ctx { /* all borrowed; lives as long as the sampler */
 	/* Is this process one that the session traces, now? The set lists every candidate of the host. */
 	bool (*is_traced)(const void *of, const struct target_proc *p);
 	const void *is_traced_of;
-	/* Did the probe budget take all its probes (user/session/rules/budget_rules.h)? NULL: it never does. */
-	bool (*is_unprobed)(const void *of, const struct target_proc *p);
+	/* Has it no probes, as the budget took them or they wait, or did they come too late? NULL: never. */
+	bool (*is_unseen)(const void *of, const struct target_proc *p);
 	int (*emit)(void *to, const struct wire_hdr *rec); /* copied; what it returns ends the session: pass it on */
 	void *emit_to;
 	uint64_t start_ns;      /* of the session (CLOCK_MONOTONIC) */

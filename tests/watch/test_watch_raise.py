@@ -57,11 +57,12 @@ def wait_let_go(s, timeout):
 def main():
     job.need_root()
     rng, _ = job.seed()
-    rank, step, number = faults.draw(rng, first=30, last=50)
+    rank, step, number = faults.draw(rng, first=130, last=150)
     second = rng.randrange(8)
     args = ["--ranks", 8, "--steps", 4000, "--step-ms", 40, "--seed", number, "--layout", "tp=2,dp=4", "--fault",
             f"hang-busy:rank={rank},step={step},sec=5", "--fault", f"stop:rank={second},step={step + 500}"]
     with autopsies.Autopsy(args) as a:
+        time.sleep(3)  # a live job is old
         s = outside.Session(a, "watch", "--raise-for", RAISE_S)
         time.sleep(1)
         job.check(not uprobes(s), "probes before there was a finding")

@@ -140,7 +140,7 @@ static void comms_close(void *state)
 static bool is_seen_to_call(const struct comms *c, const struct target_proc *p)
 {
 	return c->ctx->probes && p->start_time_ns > c->ctx->start_boot_ns &&
-	       !(c->ctx->is_unprobed && c->ctx->is_unprobed(c->ctx->is_traced_of, p));
+	       !(c->ctx->is_unseen && c->ctx->is_unseen(c->ctx->is_traced_of, p));
 }
 
 static bool is_wanted(const struct comms *c, const struct target_proc *p)

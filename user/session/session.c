@@ -286,9 +286,9 @@ static bool is_traced(const void *of, const struct target_proc *p)
 	return session_targets_traces(of, p->tgid);
 }
 
-static bool is_unprobed(const void *of, const struct target_proc *p)
+static bool is_unseen(const void *of, const struct target_proc *p)
 {
-	return session_targets_unprobed(of, p->tgid);
+	return session_targets_unseen(of, p->tgid);
 }
 
 static int samplers_begin(struct session *s)
@@ -299,7 +299,7 @@ static int samplers_begin(struct session *s)
 		.shares = s->shares,
 		.is_traced = is_traced,
 		.is_traced_of = s->targets,
-		.is_unprobed = is_unprobed,
+		.is_unseen = is_unseen,
 		.emit = session_emit,
 		.emit_to = s,
 		.start_ns = s->start_ns,

@@ -40,7 +40,6 @@
 #define NEW_PROCS_MAX 8
 #define SAME_START_NS 1000000000ull /* a fork is recorded after the start, on a busy machine long after */
 #define ATTACH_NS 50000000ull       /* of one poll */
-#define LATE_NS 2000000000ull       /* a rank may have called its libraries by then */
 
 static void traced_free(struct session_targets *t, struct traced *p)
 {
@@ -208,29 +207,6 @@ static int target_admit(struct session_targets *t, struct traced *traced, const 
 	t->n_refused += refused && !traced->refused;
 	traced->refused = refused;
 	return refused ? 0 : err;
-}
-
-static uint64_t start_mono_ns(const struct target_proc *p, uint64_t now_ns)
-{
-	uint64_t age_ns = clock_boottime_ns() - p->start_time_ns;
-
-	return age_ns < now_ns ? now_ns - age_ns : 0;
-}
-
-/* On a busy host probes may come long after their library: what was called meanwhile is known from outside alone. */
-static void probes_place(struct session_targets *t, struct traced *traced, const struct target_proc *p, uint64_t now_ns)
-{
-	uint64_t looked_ns = traced->looked_ns ? traced->looked_ns : start_mono_ns(p, now_ns);
-
-	if (!traced->files_ns && (!traced->known || traced->revision != p->revision))
-		traced->files_ns = looked_ns;
-	traced->looked_ns = now_ns;
-	if (clock_monotonic_ns() >= t->attach_until_ns) {
-		t->unattached = true;
-	} else if (probes_attach(t, traced, p)) {
-		traced->late |= traced->files_ns && p->n_libs && clock_monotonic_ns() > traced->files_ns + LATE_NS;
-		traced->files_ns = 0;
-	}
 }
 
 static int proc_trace_now(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
@@ -569,7 +545,14 @@ bool session_targets_unprobed(const struct session_targets *t, uint32_t tgid)
 {
 	const struct traced *p = traced_find((struct session_targets *)t, tgid);
 
-	return p && (p->waits || p->late || p->shed >> PROBES_NEEDED & 1);
+	return p && (p->waits || p->shed >> PROBES_NEEDED & 1);
+}
+
+bool session_targets_unseen(const struct session_targets *t, uint32_t tgid)
+{
+	const struct traced *p = traced_find((struct session_targets *)t, tgid);
+
+	return session_targets_unprobed(t, tgid) || (p && p->late);
 }
 
 enum tier session_targets_tier_of(const struct session_targets *t, uint32_t tgid)

@@ -55,8 +55,10 @@ void session_targets_each(const struct session_targets *t, void (*each)(void *to
 void session_targets_note(struct session_targets *t, const struct wire_hdr *rec);
 /* The session's, or what it is raised to; TIER_WATCH: not traced. */
 enum tier session_targets_tier_of(const struct session_targets *t, uint32_t tgid);
-/* Did the budget take all its probes, do they wait, or did they come so late that calls before them may be missing? */
+/* Did the budget take all its probes, or do they wait? */
 bool session_targets_unprobed(const struct session_targets *t, uint32_t tgid);
+/* That, or probes that came so late that calls before them may be missing. */
+bool session_targets_unseen(const struct session_targets *t, uint32_t tgid);
 bool session_targets_traces(const struct session_targets *t,
 			    uint32_t tgid);                      /* its records were emitted, and it is alive */
 uint32_t session_targets_alive(const struct session_targets *t); /* processes traced now */

@@ -16,6 +16,7 @@
 #include "session/load_error.h"
 #include "source.h"
 
+#define LATE_NS 2000000000ull /* a rank may have called its libraries by then */
 #define LATE_SAID_NS 10000000000ull
 
 /* No answer of what reads the process yet, as on a host without free CPUs: the next poll asks again. */
@@ -143,8 +144,9 @@ static uint64_t attach_key(const struct session_targets *t, const struct traced 
 		       : h | 1;
 }
 
-/* An error, or a wait, is tried again. */
-bool probes_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
+/* Attaches what is missing of its probes, as long as this poll's time lasts. False: an error, or a wait, is tried
+ * again. */
+static bool probes_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
 {
 	uint64_t key = attach_key(t, traced, p);
 	bool unattached = t->unattached, waiting = t->waiting, unplaced;
@@ -160,4 +162,27 @@ bool probes_attach(struct session_targets *t, struct traced *traced, const struc
 	t->waiting |= waiting;
 	t->unattached |= unattached;
 	return !unplaced;
+}
+
+static uint64_t start_mono_ns(const struct target_proc *p, uint64_t now_ns)
+{
+	uint64_t age_ns = clock_boottime_ns() - p->start_time_ns;
+
+	return age_ns < now_ns ? now_ns - age_ns : 0;
+}
+
+/* On a busy host probes may come long after their library: what was called meanwhile is known from outside alone. */
+void probes_place(struct session_targets *t, struct traced *traced, const struct target_proc *p, uint64_t now_ns)
+{
+	uint64_t looked_ns = traced->looked_ns ? traced->looked_ns : start_mono_ns(p, now_ns);
+
+	if (!traced->files_ns && (!traced->known || traced->revision != p->revision))
+		traced->files_ns = looked_ns;
+	traced->looked_ns = now_ns;
+	if (clock_monotonic_ns() >= t->attach_until_ns) {
+		t->unattached = true;
+	} else if (probes_attach(t, traced, p)) {
+		traced->late |= traced->files_ns && p->n_libs && clock_monotonic_ns() > traced->files_ns + LATE_NS;
+		traced->files_ns = 0;
+	}
 }

@@ -68,7 +68,7 @@ static inline uint32_t sets_out(const struct traced *p, uint32_t groups)
 	return groups | (uint32_t)stand_ins << PROBES_STAND_INS;
 }
 
-/* Attaches what is missing of its probes, as long as this poll's time lasts. True: all are in place. */
-bool probes_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p);
+/* Attaches what is missing of its probes, as long as this poll's time lasts. */
+void probes_place(struct session_targets *t, struct traced *traced, const struct target_proc *p, uint64_t now_ns);
 
 #endif
