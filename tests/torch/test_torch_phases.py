@@ -2,8 +2,8 @@
 # runs alone: the phases of two ranks are compared with the ranks' own clocks, to the millisecond
 """Real PyTorch without a GPU: DDP over gloo, two ranks, a DataLoader with and without workers. Every phase of every
 step from the second on is as long as the script's own stamps say, within 1 ms + 1 %, also where ranktrace comes later.
-Where the thread lost its CPU between stamp and mark, the two differ by that (held_against.Comparison). Collections of garbage, the interpreter's own and the
-script's, are a phase of their own. Hits are few."""
+Where the thread lost its CPU between stamp and mark, the two differ by that (held_against.Comparison). Collections of
+garbage, the interpreter's own and the script's, are a phase of their own. Hits are few."""
 import collections
 import json
 import os

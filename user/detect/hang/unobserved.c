@@ -287,9 +287,10 @@ static struct finding *finding_of(const struct absent *a, enum finding_kind kind
 	f->comm = a->comm->hash;
 	f->subject = a->n == 1 ? subject_rank(a->first, 0) : subject_ranks(a->comm->hash);
 	finding_identify(f, "absent", 0, a->comm->hash);
-	for (int r = a->first; r < a->comm->nranks; r++)
+	for (int r = a->first; r < a->comm->nranks && f->n_ranks < FINDING_RANKS_MAX; r++)
 		if (a->is_missing[r])
 			finding_add_rank(f, r, 0);
+	f->n_ranks_all = a->n; /* a forged communicator lacks millions */
 	finding_note(f, EVIDENCE_COMM_SIZE, a->comm->nranks);
 	finding_note(f, EVIDENCE_N_MISSING, n_missing);
 	return f;
