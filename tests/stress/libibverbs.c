@@ -4,6 +4,7 @@
  * of them is in the environment; devices are sim0, sim1...
  *
  *   SIM_VERBS_DEVICES=4          how many                  SIM_VERBS_SHARED=FILE  the queue pairs of all processes
+ *   SIM_VERBS_NAME=nic           three letters: they are nic0, nic1...
  *   SIM_VERBS_DOWN=1[,2...]      it is down                SIM_VERBS_MTU=1:1024   its active MTU
  *   SIM_VERBS_PHYS=5             the physical state of those
  *   SIM_VERBS_SUBNET=1:7         all are InfiniBand, and it is in that subnet
@@ -112,6 +113,13 @@ static int number_of(const char *variable, int otherwise)
 	return text ? atoi(text) : otherwise;
 }
 
+static const char *name_of_all(void)
+{
+	const char *name = getenv("SIM_VERBS_NAME");
+
+	return name ? name : "sim";
+}
+
 /* "A:B" of a variable; -1: it is not set. */
 static int second_of(const char *variable)
 {
@@ -160,7 +168,7 @@ void **ibv_get_device_list(int *n)
 	*n = number_of("SIM_VERBS_DEVICES", 2);
 	list = calloc(*n + 1, sizeof(*list));
 	for (int i = 0; i < *n; i++) {
-		snprintf(names[i], sizeof(names[i]), "sim%d", i);
+		snprintf(names[i], sizeof(names[i]), "%s%d", name_of_all(), i);
 		list[i] = names[i];
 	}
 	shared_open();
@@ -370,8 +378,8 @@ static void counter_add(int device)
 	long n = 0;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/class/infiniband/sim%d/ports/1/hw_counters/out_of_sequence",
-		 getenv("RANKTRACE_SYSFS"), device);
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s%d/ports/1/hw_counters/out_of_sequence",
+		 getenv("RANKTRACE_SYSFS"), name_of_all(), device);
 	pthread_mutex_lock(&lock);
 	f = fopen(path, "r+");
 	if (f && fscanf(f, "%ld", &n) == 1) {

@@ -257,8 +257,9 @@ def lines_until(p, wanted):
 
 # --- several hosts ---
 
-def begun(n, *args, ports=2, skip=(), envs=None, limit="30"):
-    """By torchrun's variables: a process a host. Of `skip` none is started. `ports`: of each host, or of all."""
+def begun(n, *args, ports=2, skip=(), envs=None, devices=None, limit="30"):
+    """By torchrun's variables: a process a host. Of `skip` none is started. `ports`: of each host, or of all.
+    `devices`: what each takes of its own."""
     shared, port, ps = Verbs(1).dir + "/shared", draw.randrange(20000, 30000), []
     for rank in range(n):
         if rank in skip:
@@ -266,7 +267,8 @@ def begun(n, *args, ports=2, skip=(), envs=None, limit="30"):
         v = Verbs(ports if isinstance(ports, int) else ports[rank], shared=shared, **(envs or {}).get(rank, {}))
         v.env.update(RANK=str(rank), WORLD_SIZE=str(n), LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1",
                      MASTER_PORT=str(port), NCCL_HOSTID=f"node{rank}")
-        ps.append(subprocess.Popen(v.argv("--json", "--limit", limit, *args), stdout=subprocess.PIPE,
+        own = ["--devices", devices[rank]] if devices and devices[rank] else []
+        ps.append(subprocess.Popen(v.argv("--json", "--limit", limit, *args, *own), stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=v.env))
     return ps
 
@@ -294,6 +296,37 @@ def holes():
         job.check(passed.get(("node2", "sim3")) is (False if code == 1 else None), f"{passed}")
         job.check(code != 3 or not passed[("node0", "sim1")], f"{passed}")
         job.check(len(ports) < 4 or "sim1:1 is on 2 of 4 hosts only" in by["end"][0]["notes"], f"{by['end']}")
+
+
+def names():
+    """Each host with ports of its own choice or names: healthy, and linked by --shapes mesh; by name not tested whole,
+    and no fault either. What is not there and not left out is one, but for shapes that go by no name."""
+    other, mesh = {2: dict(name="nic")}, ["--shapes", "mesh"]
+    no_cable = {rank: dict(SIM_VERBS_DOWN="1,2") for rank in (1, 2)}
+    left_out, renamed = "host node2 leaves out sim0:1 (up on", "host node2 lacks sim0:1, sim1:1 (up on"
+    for what, args, how, code, words in (
+            ("its own --devices", mesh, dict(ports=3, devices=["sim0", "sim0", "sim1"]), 0, left_out),
+            ("the same by name", [], dict(ports=3, devices=["sim0", "sim0", "sim1"]), 3, left_out),
+            ("left out by number", mesh, dict(ports=2, devices=[None, None, "^sim0:1"]), 0, left_out),
+            ("other names", mesh, dict(envs=other), 0, renamed),
+            ("other names, a ring", ["--shapes", "ring"], dict(envs=other), 0, renamed),
+            ("other names by name", [], dict(envs=other), 3, renamed),
+            ("one less, and other names", [], dict(envs=other, ports=[2, 2, 1]), 1, None),
+            ("one is not there, mesh", mesh, dict(ports=[4, 4, 3]), 0, "host node2 lacks sim3:1 (up on most hosts)"),
+            ("one is not there, ring", ["--shapes", "ring"], dict(ports=[4, 4, 3]), 1, None),
+            ("not there, another left out", [], dict(ports=[3, 3, 2], devices=[None, None, "sim1"]), 1, left_out),
+            ("only the first host names its ports", LINKS,
+             dict(ports=3, devices=["sim0", None, None], envs=no_cable), 0, "node2/sim1:1 is DOWN and not tested"),
+            ("the third names one without a cable", LINKS,
+             dict(ports=3, devices=["sim0", None, "sim0,sim1"], envs=no_cable), 1, None)):
+        runs = launched(3, *ONE, *args, **how)
+        by, notes = runs[0][1], runs[0][1]["end"][0].get("notes", [])
+        found = {(f["subject"]["host"], f["kind"]) for f in by.get("fault", [])}
+        print(f"{what}: exit {[r[0] for r in runs]}, {found}, {notes}, {runs[0][2].strip()[:100]}", flush=True)
+        job.check([r[0] for r in runs] == [code] * 3, f"{what}: {[(r[0], r[2]) for r in runs]} {by}")
+        job.check(found == ({("node2", "port")} if code == 1 else set()), f"{what}: {by.get('fault')}")
+        job.check(words is None or any(n.startswith(words) for n in notes), f"{what}: no '{words}': {notes}")
+        job.check(code != 3 or "not tested over the network" in runs[0][2], f"{what}: {runs[0][2]}")
 
 
 def hosts_interrupted():
@@ -406,8 +439,8 @@ def host_dies():
 
 
 library()
-cases = (healthy, faults, dips, ordinary, baseline, refusals, interrupted, hosts, holes, hosts_interrupted, hosts_list,
-         host_dies)
+cases = (healthy, faults, dips, ordinary, baseline, refusals, interrupted, hosts, holes, names, hosts_interrupted,
+         hosts_list, host_dies)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     begin_s = time.monotonic()
     case()

@@ -34,24 +34,25 @@ def put(path, text):
 
 
 class Verbs:
-    """n devices sim0... of one host, or of one of several (shared: what their queue pairs are in)."""
+    """n devices sim0... of one host, or of one of several (shared: what their queue pairs are in); name: three other
+    letters than sim."""
 
-    def __init__(self, n=3, shared=None, speeds=None, nodes="0", **env):
+    def __init__(self, n=3, shared=None, speeds=None, nodes="0", name="sim", **env):
         self.dir = tempfile.mkdtemp(prefix="ranktrace-rdma-")
         job.dirs.append(self.dir)
         self.n, sys_root = n, f"{self.dir}/sys"
         put(f"{sys_root}/devices/system/node/has_memory", nodes)
         for i in range(n):
-            port = f"{sys_root}/class/infiniband/sim{i}/ports/1"
+            port = f"{sys_root}/class/infiniband/{name}{i}/ports/1"
             put(f"{port}/rate", (speeds or {}).get(i, SPEED))
-            put(f"{sys_root}/class/infiniband/sim{i}/device/numa_node", 0)
+            put(f"{sys_root}/class/infiniband/{name}{i}/device/numa_node", 0)
             for gid, kind in enumerate(("IB/RoCE v1", "RoCE v2")):
                 put(f"{port}/gid_attrs/types/{gid}", kind)
             for c in COUNTERS:
                 put(f"{port}/hw_counters/{c}", 0)
         self.sys = sys_root
-        self.env = dict(os.environ, RANKTRACE_SYSFS=sys_root, SIM_VERBS_DEVICES=str(n), LD_PRELOAD=library(),
-                        SIM_VERBS_SHARED=shared or f"{self.dir}/shared")
+        self.env = dict(os.environ, RANKTRACE_SYSFS=sys_root, SIM_VERBS_DEVICES=str(n), SIM_VERBS_NAME=name,
+                        LD_PRELOAD=library(), SIM_VERBS_SHARED=shared or f"{self.dir}/shared")
         self.env.update({k: str(v) for k, v in env.items()})
 
     def argv(self, *args):

@@ -30,7 +30,8 @@ enum wire_type {
 	/* stress rdma: rdma/fleet.h */
 	WIRE_HOST = 64, /* host: I am here, with so many ports */
 	WIRE_PORT,
-	WIRE_LANE, /* host: this connection is an end of a port */
+	WIRE_LEFT_OUT, /* host: I have this port, too, and do not test it */
+	WIRE_LANE,     /* host: this connection is an end of a port */
 	/* to an end of a port, and its answers: rdma/lane.h */
 	WIRE_OPEN,
 	WIRE_OPENED,

@@ -20,6 +20,7 @@
 #define FIRST_WORD_NS 5000000000ull
 #define SLICE_NS 300000000ull
 #define ACCEPT_MS 200
+#define LEFT_OUT_MAX 65536    /* more is none of ours */
 #define STOP_NS 1000000000ull /* for what is on the way when a signal stops the run */
 
 /* --- the end by a signal --- */
@@ -150,22 +151,36 @@ static int lanes_start(struct fleet *f, struct rdma_host *host, char why[LIBRARY
 	return STRESS_IMPOSSIBLE;
 }
 
-static void hello_fill(struct wire_host *h, const struct rdma_host *host, int rank, int size, uint32_t list)
+void fleet_hello(struct wire_host *h, const struct rdma_host *host, int rank, int size, uint32_t list)
 {
+	const char *devices = host->options->rdma.devices;
+
 	*h = (struct wire_host){ .version = FLEET_VERSION,
 				 .list = list,
 				 .rank = rank,
 				 .size = size,
 				 .n_ports = host->n_ports,
+				 .n_left_out = host->n_left_out,
+				 .names_ports = devices && *devices != '^',
 				 .n_places = host->n_places };
 	wire_host_name(h->host, sizeof(h->host));
 	snprintf(h->note, sizeof(h->note), "%s", host->note);
 	memcpy(h->places, host->places, sizeof(h->places));
 }
 
+static void left_out_room(struct fleet_host *h)
+{
+	h->left_out = calloc(h->hello.n_left_out + 1, sizeof(*h->left_out));
+	if (!h->left_out)
+		abort();
+}
+
 static void own_take(struct fleet *f, struct rdma_host *host, uint32_t list)
 {
-	hello_fill(&f->hosts[0].hello, host, 0, f->n_hosts, list);
+	fleet_hello(&f->hosts[0].hello, host, 0, f->n_hosts, list);
+	left_out_room(&f->hosts[0]);
+	if (host->n_left_out)
+		memcpy(f->hosts[0].left_out, host->left_out, host->n_left_out * sizeof(*host->left_out));
 	f->hosts[0].fd = -1;
 	for (int i = 0; i < host->n_ports; i++)
 		f->ports[i].port = host->ports[i];
@@ -203,13 +218,31 @@ static int ports_receive(struct arrival *a, int fd, struct fleet_host *h)
 	return STRESS_PASSED;
 }
 
+static int left_out_receive(struct arrival *a, int fd, struct fleet_host *h)
+{
+	char body[WIRE_BODY_MAX] __attribute__((aligned(8)));
+	enum wire_type type;
+
+	left_out_room(h);
+	for (int i = 0; i < h->hello.n_left_out; i++) {
+		if (wire_receive(fd, &type, body, clock_monotonic_ns() + FIRST_WORD_NS) || type != WIRE_LEFT_OUT) {
+			snprintf(a->why, LIBRARY_WHY, "host %.60s: its list of ports broke off", h->hello.host);
+			return STRESS_IMPOSSIBLE;
+		}
+		memcpy(&h->left_out[i], body, sizeof(h->left_out[i]));
+		h->left_out[i].device[sizeof(h->left_out[i].device) - 1] = 0;
+	}
+	return STRESS_PASSED;
+}
+
 static int host_take(struct arrival *a, int fd, const struct wire_host *hello)
 {
 	struct fleet *f = a->f;
 	struct fleet_host *h = &f->hosts[hello->rank];
+	int status;
 
 	if (hello->version != FLEET_VERSION || hello->size != f->n_hosts || hello->rank <= 0 ||
-	    hello->rank >= f->n_hosts || h->fd >= 0) {
+	    hello->rank >= f->n_hosts || h->fd >= 0 || hello->n_left_out < 0 || hello->n_left_out > LEFT_OUT_MAX) {
 		snprintf(a->why, LIBRARY_WHY,
 			 "host %.60s (rank %d) came twice, counts %d hosts in place of %d, or is of another ranktrace: "
 			 "one binary and one list of hosts for all",
@@ -225,7 +258,8 @@ static int host_take(struct arrival *a, int fd, const struct wire_host *hello)
 	h->hello = *hello;
 	h->fd = fd;
 	a->hosts++;
-	return ports_receive(a, fd, h);
+	status = ports_receive(a, fd, h);
+	return status ? status : left_out_receive(a, fd, h);
 }
 
 static int lane_take(struct arrival *a, int fd, const struct wire_lane *lane)
@@ -367,6 +401,8 @@ void fleet_close(struct fleet *f, int status)
 		wire_send(f->hosts[i].fd, WIRE_STATUS, &ended, sizeof(ended));
 		close(f->hosts[i].fd);
 	}
+	for (int i = 0; i < f->n_hosts; i++)
+		free(f->hosts[i].left_out);
 	free(f->hosts);
 	free(f->ports);
 	f->hosts = NULL;

@@ -14,10 +14,13 @@
 
 struct wire_host {
 	uint32_t version, list; /* of the binary; a hash of --hosts */
-	int32_t rank, size, n_ports, n_places;
+	int32_t rank, size, n_ports, n_left_out, n_places;
+	int32_t names_ports; /* by its --devices: what it names should be up */
 	char host[64], note[256];
 	struct rdma_place places[RDMA_PLACES_MAX];
 };
+
+_Static_assert(sizeof(struct wire_host) <= WIRE_BODY_MAX, "one message");
 
 struct wire_port {
 	int32_t index;
@@ -31,7 +34,7 @@ struct wire_lane {
 
 #define FLEET_VERSION \
 	((uint32_t)(sizeof(struct rdma_result) << 16 ^ sizeof(struct rdma_port) << 4 ^ sizeof(struct rdma_case) ^ \
-		    sizeof(struct rdma_address) << 24 ^ 3))
+		    sizeof(struct rdma_address) << 24 ^ 4))
 
 /* WIRE_STATUS: how all ended, to a host that is not the first. */
 struct wire_ended {
@@ -42,7 +45,8 @@ _Static_assert(RDMA_PORTS_HOST_MAX <= 64, "a bit a port");
 
 struct fleet_host {
 	struct wire_host hello;
-	int fd, first_port; /* fd -1: this host */
+	struct rdma_left_out *left_out; /* hello.n_left_out */
+	int fd, first_port;             /* fd -1: this host */
 };
 
 struct fleet_port {
@@ -64,6 +68,8 @@ struct fleet {
 	uint64_t stopped_ns;
 };
 
+/* What a host says of itself first; its ports and what it leaves out follow. */
+void fleet_hello(struct wire_host *hello, const struct rdma_host *host, int rank, int size, uint32_t list);
 /* `place` NULL: this host alone. STRESS_PASSED: all are here; else the exit status, with `why`. */
 int fleet_open(struct fleet *fleet, struct rdma_host *host, const struct launcher_place *place, uint32_t list,
 	       char why[LIBRARY_WHY]);

@@ -19,23 +19,18 @@
 
 static int ports_send(int fd, const struct rdma_host *host, const struct launcher_place *place, uint32_t list)
 {
-	struct wire_host hello = { .version = FLEET_VERSION,
-				   .list = list,
-				   .rank = place->rank,
-				   .size = place->size,
-				   .n_ports = host->n_ports,
-				   .n_places = host->n_places };
+	struct wire_host hello;
 	int err;
 
-	wire_host_name(hello.host, sizeof(hello.host));
-	snprintf(hello.note, sizeof(hello.note), "%s", host->note);
-	memcpy(hello.places, host->places, sizeof(hello.places));
+	fleet_hello(&hello, host, place->rank, place->size, list);
 	err = wire_send(fd, WIRE_HOST, &hello, sizeof(hello));
 	for (int i = 0; i < host->n_ports && !err; i++) {
 		struct wire_port port = { i, host->ports[i] };
 
 		err = wire_send(fd, WIRE_PORT, &port, sizeof(port));
 	}
+	for (int i = 0; i < host->n_left_out && !err; i++)
+		err = wire_send(fd, WIRE_LEFT_OUT, &host->left_out[i], sizeof(host->left_out[i]));
 	return err;
 }
 

@@ -9,6 +9,8 @@
 
 #include "tools/stress/rdma/rdma_run.h"
 
+#define HOLE_LIST 240
+
 static const struct rdma_port *port_at(const struct rdma_run *run, int i)
 {
 	return &run->fleet.ports[i].port;
@@ -49,8 +51,7 @@ static void kind_count(const struct rdma_run *run, int i, int *others, int *up)
 /* By what a port that is not up should be; false: by nothing. */
 static bool should_be_up(const struct rdma_run *run, const struct rdma_port *p, int others, int up, char text[96])
 {
-	const char *devices = run->options->rdma.devices;
-	bool is_named = devices && *devices != '^', is_odd = 2 * up > others + 1;
+	bool is_named = run->fleet.hosts[p->host].hello.names_ports, is_odd = 2 * up > others + 1;
 
 	if (is_odd || (is_named && others))
 		snprintf(text, 96, "%d of %d others of its kind are up", up, others);
@@ -111,22 +112,120 @@ static void missing_fault(struct rdma_run *run, int host, int name, int up)
 	memset(p->end.counters, 0xff, sizeof(p->end.counters));
 	rdma_fault(run, FAULT_PORT, at,
 		   "this host does not have it, and it is up on %d of %d hosts: is its adapter off the bus (lspci, "
-		   "dmesg), or without its driver? Or leave it out on all (--devices ^%s)",
+		   "dmesg), or without its driver? Or leave it out on those that have it (--devices ^%s)",
 		   up, run->fleet.n_hosts, p->port.device);
 }
 
-/* A rail with a hole in it: the links that are left are all well. What only some hosts have is theirs by design. */
-static void rail_judge(struct rdma_run *run, int name)
+/* By its own --devices, or as it has no queue pairs of type RC: it is there. */
+static bool host_leaves_out(const struct rdma_run *run, int host, int name)
 {
-	int have = 0, up = 0, n_hosts = run->fleet.n_hosts;
+	const struct fleet_host *h = &run->fleet.hosts[host];
+	const struct rdma_port *p = port_at(run, name);
+
+	for (int i = 0; i < h->hello.n_left_out; i++)
+		if (!strcmp(h->left_out[i].device, p->device) &&
+		    (!h->left_out[i].number || h->left_out[i].number == p->number))
+			return true;
+	return false;
+}
+
+static int rail_up(const struct rdma_run *run, int name)
+{
+	int up = 0;
+
+	for (int i = 0; i < run->fleet.n_ports; i++)
+		up += run->names[i] == name && run->is_usable[i];
+	return up;
+}
+
+/* A name that is up on most hosts: of one host without it that is odd. */
+static bool is_rail(const struct rdma_run *run, int name)
+{
+	return run->names[name] == name && 2 * rail_up(run, name) > run->fleet.n_hosts;
+}
+
+static bool is_hole(const struct rdma_run *run, int host, int name)
+{
+	return is_rail(run, name) && !host_has(run, host, name);
+}
+
+/* For each rail that it lacks it has a port that is up and of no rail: they were given other names there. */
+static bool has_other_names(const struct rdma_run *run, int host, int name)
+{
+	const struct rdma_port *like = port_at(run, name);
+	int lacks = 0, other = 0;
+
+	for (int i = 0; i < run->fleet.n_ports; i++) {
+		const struct rdma_port *p = port_at(run, i);
+
+		if (p->link_layer != like->link_layer || p->soft != like->soft)
+			continue;
+		other += p->host == host && run->is_usable[i] && !is_rail(run, run->names[i]);
+		lacks += is_hole(run, host, i) && !host_leaves_out(run, host, i);
+	}
+	return other >= lacks;
+}
+
+enum hole { HOLE_LEFT_OUT, HOLE_OTHER_NAME, HOLE_UNASKED, N_HOLE_NOTES, HOLE_FAULT = N_HOLE_NOTES };
+
+static const char *const hole_notes[N_HOLE_NOTES] = {
+	[HOLE_LEFT_OUT] = "host %.60s leaves out %s (up on most hosts): by its own --devices, or as it has no queue "
+			  "pairs of type RC",
+	[HOLE_OTHER_NAME] = "host %.60s lacks %s (up on most hosts), and has as many ports under other names: --shapes "
+			    "mesh links ports of any name",
+	[HOLE_UNASKED] = "host %.60s lacks %s (up on most hosts): no fault, as these shapes do not go by name; if it "
+			 "should be there, look for its adapter (lspci, dmesg)",
+};
+
+/* Only nic-to-nic and ring go by name: with the others, as mesh, hosts may have any names. */
+static enum hole hole_of(const struct rdma_run *run, int host, int name)
+{
+	const uint32_t by_name = 1u << SHAPE_NIC_TO_NIC | 1u << SHAPE_RING;
+
+	if (host_leaves_out(run, host, name))
+		return HOLE_LEFT_OUT;
+	if (has_other_names(run, host, name))
+		return HOLE_OTHER_NAME;
+	return run->options->rdma.shapes & by_name ? HOLE_FAULT : HOLE_UNASKED;
+}
+
+static void hole_list(char text[HOLE_LIST], const struct rdma_port *p)
+{
+	size_t at = strlen(text);
+
+	if (at < HOLE_LIST - 80)
+		snprintf(text + at, HOLE_LIST - at, "%s%.60s:%d", at ? ", " : "", p->device, p->number);
+	else if (strcmp(text + at - 3, "..."))
+		snprintf(text + at, HOLE_LIST - at, ", ...");
+}
+
+/* A rail with a hole in it: the links that are left are all well. What only some hosts have is theirs by design. */
+static void holes_judge(struct rdma_run *run, int host)
+{
+	char lists[N_HOLE_NOTES][HOLE_LIST] = { "" };
+
+	for (int i = 0; i < run->fleet.n_ports; i++) {
+		enum hole hole;
+
+		if (!is_hole(run, host, i))
+			continue;
+		hole = hole_of(run, host, i);
+		if (hole == HOLE_FAULT)
+			missing_fault(run, host, i, rail_up(run, i));
+		else
+			hole_list(lists[hole], port_at(run, i));
+	}
+	for (int i = 0; i < N_HOLE_NOTES; i++)
+		if (*lists[i])
+			rdma_note(run, hole_notes[i], run->fleet.hosts[host].hello.host, lists[i]);
+}
+
+static void few_note(struct rdma_run *run, int name)
+{
+	int have = 0, n_hosts = run->fleet.n_hosts, up = rail_up(run, name);
 
 	for (int host = 0; host < n_hosts; host++)
 		have += host_has(run, host, name);
-	for (int i = 0; i < run->fleet.n_ports; i++)
-		up += run->names[i] == name && run->is_usable[i];
-	for (int host = 0; host < n_hosts && 2 * up > n_hosts && have < n_hosts; host++)
-		if (!host_has(run, host, name))
-			missing_fault(run, host, name, up);
 	if (have < n_hosts && 2 * up <= n_hosts && up > 1)
 		rdma_note(run, "%s:%d is on %d of %d hosts only", port_at(run, name)->device,
 			  port_at(run, name)->number, have, n_hosts);
@@ -252,9 +351,11 @@ static void setting_judge(struct rdma_run *run, const struct setting *s, int i)
 
 void ports_judge(struct rdma_run *run)
 {
+	for (int host = 0; host < run->fleet.n_hosts && run->fleet.n_hosts > 1; host++)
+		holes_judge(run, host);
 	for (int i = 0; i < run->fleet.n_ports && run->fleet.n_hosts > 1; i++)
 		if (run->names[i] == i)
-			rail_judge(run, i);
+			few_note(run, i);
 	for (int i = 0; i < run->fleet.n_ports; i++)
 		if (!run->is_usable[i])
 			down_judge(run, i);

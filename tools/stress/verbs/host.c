@@ -41,6 +41,15 @@ bool devices_have(const char *list, const char *device, int port)
 
 /* --- devices --- */
 
+static void leave_out(struct rdma_host *host, const char *device, int number)
+{
+	host->left_out = realloc(host->left_out, (host->n_left_out + 1) * sizeof(*host->left_out));
+	if (!host->left_out)
+		abort();
+	host->left_out[host->n_left_out] = (struct rdma_left_out){ .number = number };
+	snprintf(host->left_out[host->n_left_out++].device, sizeof(host->left_out->device), "%s", device);
+}
+
 /* A host channel adapter: node type 1. iWARP has no queue pairs that two processes connect by themselves, EFA no
  * reliable ones. */
 static bool is_adapter(const char *device)
@@ -102,8 +111,10 @@ static int ports_take(struct rdma_host *host, struct verbs_device_context *conte
 	for (int i = 1; i <= attr.phys_port_cnt && !err; i++) {
 		struct rdma_port *p = &host->ports[host->n_ports];
 
-		if (!devices_have(host->options->rdma.devices, device, i) || host->n_ports == RDMA_PORTS_HOST_MAX)
+		if (!devices_have(host->options->rdma.devices, device, i) || host->n_ports == RDMA_PORTS_HOST_MAX) {
+			leave_out(host, device, i);
 			continue;
+		}
 		*p = (struct rdma_port){ .number = i };
 		snprintf(p->device, sizeof(p->device), "%s", device);
 		err = port_read(host, context, p);
@@ -139,9 +150,12 @@ static int device_open(struct rdma_host *host, void *device, char why[LIBRARY_WH
 	struct verbs_device_context *context;
 	char cause[160];
 
-	if (!is_wanted(host->options->rdma.devices, name))
+	if (!is_wanted(host->options->rdma.devices, name)) {
+		leave_out(host, name, 0);
 		return STRESS_PASSED;
+	}
 	if (!is_adapter(name)) {
+		leave_out(host, name, 0);
 		snprintf(host->note, sizeof(host->note),
 			 "%.60s is not tested: it has no queue pairs of type RC (iWARP, EFA)", name);
 		return STRESS_PASSED;
@@ -367,6 +381,8 @@ void host_close(struct rdma_host *host)
 	if (host->gpus)
 		run_close(host->gpus);
 	free(host->gpus);
+	free(host->left_out);
 	host->gpus = NULL;
-	host->n_ports = 0;
+	host->left_out = NULL;
+	host->n_ports = host->n_left_out = 0;
 }

@@ -15,6 +15,8 @@ struct rdma_host {
 	struct rdma_port ports[RDMA_PORTS_HOST_MAX];
 	struct verbs_device_context *contexts[RDMA_PORTS_HOST_MAX]; /* of its device; ports of one share it */
 	struct rdma_place places[RDMA_PLACES_MAX];
+	struct rdma_left_out *left_out;
+	int n_left_out;
 	struct stress_run *gpus; /* NULL: none under test */
 	char note[256];          /* what of it is not tested, and why; "": nothing */
 };

@@ -52,6 +52,12 @@ struct rdma_port {
 	char network[64]; /* what needs no router: "10.0.1.0/24", "subnet fe80:0000:0000:0000"; "": unknown */
 };
 
+/* A port that a host has, and that is not under test there: by its own --devices, or as it has no queue pairs of RC. */
+struct rdma_left_out {
+	char device[64];
+	int32_t number; /* of the port; 0: the whole device */
+};
+
 /* Where a buffer is. */
 struct rdma_place {
 	int32_t gpu;    /* CUDA's number, -1: memory of the host */
