@@ -127,6 +127,36 @@ static void test_failed(void **state)
 	assert_int_equal(pairs_member(&p, 1), BISECT_GOOD);
 }
 
+/* What may pass is tried again: what hung, and what is slow of one who would be named by it. Wrong data stay. */
+static void test_open(void **state)
+{
+	(void)state;
+	pairs_make(3);
+	member_slow(2);
+	assert_true(pairs_compare(&p, SHARE));
+	assert_true(pairs_is_open(&p, 0, 2) && pairs_is_open(&p, 2, 1) && !pairs_is_open(&p, 0, 1));
+	pairs_pass(&p, 2, 1, 20);
+	assert_true(p.rates[1][2] == 25);
+	pairs_pass(&p, 2, 1, 49);
+	assert_true(p.rates[1][2] == 49 && p.rates[2][1] == 49);
+	assert_true(pairs_compare(&p, SHARE));
+	assert_int_equal(pairs_member(&p, 2), BISECT_GOOD);
+	assert_true(p.slow[0][2] && !pairs_is_open(&p, 0, 2)); /* it names none of them */
+	pairs_fail(&p, 2, 0, false);
+	assert_true(p.failed[0][2] && pairs_is_open(&p, 0, 2));
+	pairs_pass(&p, 0, 2, 50);
+	assert_true(!p.failed[2][0] && !pairs_is_open(&p, 0, 2));
+	pairs_fail(&p, 0, 2, true);
+	pairs_fail(&p, 0, 2, false);
+	assert_false(pairs_is_open(&p, 0, 2));
+	pairs_pass(&p, 0, 2, 50);
+	assert_true(p.failed[0][2] && p.failed[2][0]);
+	p.failed[0][2] = p.failed[2][0] = true;
+	pairs_fail(&p, 0, 1, false);
+	assert_false(pairs_compare(&p, SHARE)); /* what was slow by more rates is not by these */
+	assert_false(p.slow[0][2] || p.slow[1][2]);
+}
+
 static void test_two(void **state)
 {
 	(void)state;
@@ -142,7 +172,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rounds), cmocka_unit_test(test_one_slow), cmocka_unit_test(test_none_bad),
-		cmocka_unit_test(test_failed), cmocka_unit_test(test_two),
+		cmocka_unit_test(test_failed), cmocka_unit_test(test_open),     cmocka_unit_test(test_two),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include "tools/stress/bisect/pairs.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define RATES_MIN 3
 
@@ -46,6 +47,7 @@ bool pairs_compare(struct pairs *p, double share)
 			if (p->rates[i][j] > 0 && !p->failed[i][j])
 				all[n++] = p->rates[i][j];
 	p->n_rates = n;
+	memset(p->slow, 0, sizeof(p->slow));
 	if (n < RATES_MIN)
 		return false;
 	qsort(all, n, sizeof(*all), rate_compare);
@@ -56,6 +58,26 @@ bool pairs_compare(struct pairs *p, double share)
 		p->slow[i / p->n][i % p->n] = rate > 0 && rate < share * p->usual;
 	}
 	return true;
+}
+
+void pairs_fail(struct pairs *p, int i, int j, bool wrong)
+{
+	p->failed[i][j] = p->failed[j][i] = true;
+	p->wrong[i][j] = p->wrong[j][i] = p->wrong[i][j] || wrong;
+}
+
+void pairs_pass(struct pairs *p, int i, int j, double rate)
+{
+	p->failed[i][j] = p->failed[j][i] = p->wrong[i][j];
+	if (rate > p->rates[i][j])
+		p->rates[i][j] = p->rates[j][i] = rate;
+}
+
+bool pairs_is_open(const struct pairs *p, int i, int j)
+{
+	if (p->failed[i][j])
+		return !p->wrong[i][j];
+	return p->slow[i][j] && (pairs_member(p, i) != BISECT_GOOD || pairs_member(p, j) != BISECT_GOOD);
 }
 
 static bool is_well(const struct pairs *p, int i, int j)

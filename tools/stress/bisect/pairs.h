@@ -16,6 +16,7 @@ struct pairs {
 	int n;
 	/* by both orders of a pair */
 	bool failed[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX];  /* wrong, hung or lost */
+	bool wrong[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX];   /* that first: no later pass takes it back */
 	double rates[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX]; /* any unit, more is better; 0: not measured */
 	bool slow[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX];    /* set by pairs_compare() */
 	double usual;                                       /* that too: what the rates were compared with */
@@ -28,6 +29,12 @@ int pairs_rounds(int n);
 /* Slow is a rate below `share` of the upper quartile of all: of three members one bad one has two thirds of the pairs,
  * and their median. False: fewer than three rates, which say nothing of each other. */
 bool pairs_compare(struct pairs *p, double share);
+/* A test of this pair failed: `wrong`, by wrong data. Or it did not; the best of its rates counts. */
+void pairs_fail(struct pairs *p, int i, int j, bool wrong);
+void pairs_pass(struct pairs *p, int i, int j, double rate);
+/* Something else may have hit it for a while: it hung or was lost, or is slow and one of it would not be good by that.
+ * No member is bad by such a pair before it was tried again. */
+bool pairs_is_open(const struct pairs *p, int i, int j);
 /* Bad: each of its pairs failed or is slow, and a pair without it does well. Open: the same, and none does well. */
 enum bisect_verdict pairs_member(const struct pairs *p, int member);
 
