@@ -252,6 +252,9 @@ def few_hosts():
     statuses, by, errs = launched(2, 1, *ONE, "--bisect")
     print(f"2 hosts: exits {statuses}: {errs[0].strip()}")
     job.check(statuses == [3] * 2 and "too few to compare rates" in errs[0] and "fault" not in by, f"{errs} {by}")
+    statuses, by, _ = launched(2, 1, *ONE, "--bisect", SIM_NCCL_WRONG="1:own:7")
+    found = [("rank" in f["subject"], f["kind"]) for f in by.get("fault", [])]  # as tests/gpu/stress_nccl.py expects
+    job.check(statuses == [1] * 2 and found == [(False, "corruption")], f"2 hosts, one wrong: {found} {by}")
     statuses, by, errs = launched(5, 2, *ONE, "--bisect", SIM_NCCL_SLOW="4:100", SIM_NCCL_LATENCY_US=3000)
     job.check(statuses == [3] * 5 and "as many GPUs each" in errs[0], f"hosts of 2, 2 and 1: {statuses} {errs[0]}")
     statuses, by, errs = launched(6, 1, "--bisect", "--bytes", "1G", "--collectives", "all_reduce")
