@@ -112,7 +112,34 @@ def of_another_gpu():
         job.check((said["confirmed"], said["failed"]) == (code, ["GPU 0"]), f"{said}")
 
 
+def of_another_domain():
+    """Each GPU in a PCI domain of its own: what is found of one says nothing about the one on the same bus."""
+    g = Gpus(3, SIM_GPU_SLOW="0:30", SIM_GPU_DOMAINS=1)
+    for pci, word in (("0002:10:00", "failed, but on GPU 0 and not on 0002:10:00"), ("0001:10:00", "is CONFIRMED")):
+        path = written(g, finding("gpu", kind="straggler", pci=pci))
+        expect(f"of {pci}, and 0001:10:00 fails", stress(g, "--confirm", path, *BRIEF, "--again", "0"), 1, word)
+    # one that is not there at all, and has a slow one on its bus
+    g = Gpus(2, SIM_GPU_SLOW="0:30")
+    path = written(g, finding("gpu", kind="straggler", pci="0009:10:00"))
+    expect("of 0009:10:00, and 0000:10:00 fails", stress(g, "--confirm", path, *BRIEF, "--again", "0"), 1,
+           "failed, but on GPU 0 and not on 0009:10:00")
+    one = ["--only", "bf16", *BRIEF]
+    expect("a domain that is not there", stress(g, "gpu", "--gpus", "0009:10:00.0", *one), 2,
+           "no GPU of this host is 0009:10:00.0", "Bus-Id")
+    expect("no domain, and several", stress(Gpus(2, SIM_GPU_DOMAINS=1), "gpu", "--gpus", "10:00.0", *one), 2,
+           "several GPUs of this host are 10:00.0", "give the domain")
+    g = Gpus(2, SIM_GPU_DOMAINS=1)
+    for pci in ("0002:10:00", "00000002:10:00.0"):
+        p = stress(g, "gpu", "--gpus", pci, *one, "--json")
+        begin = lines_check(pci, p.stdout)[0]
+        job.check(p.returncode == 0 and [x["pci"] for x in begin["gpus"]] == ["0002:10:00.0"], f"{pci}: {begin}")
+        expect(f"inventory of {pci}", stress(g, "--confirm", written(g, finding("gpu_lost", pci=pci))), 0,
+               "is not confirmed")
+        g.idle()
+
+
 def main():
+    of_another_domain()
     of_a_recording()
     of_a_lost_gpu()
     of_another_gpu()

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "tools/stress/kernels/kernels.h"
+#include "tools/stress/lib/gpu_name.h"
 #include "tools/stress/run.h"
 #include "tools/stress/stress.h"
 
@@ -200,6 +201,25 @@ static void classes_find(struct stress_run *run)
 				run->gpus[i].class = j;
 }
 
+/* Of those that there are, the one of that name alone. */
+static int gpu_keep(struct stress_run *run, const char *name, char why[LIBRARY_WHY])
+{
+	struct gpu_id ids[STRESS_GPUS_MAX];
+	int found;
+
+	for (int i = 0; i < run->n_gpus; i++)
+		ids[i] = (struct gpu_id){ .uuid = run->gpus[i].uuid, .pci = run->gpus[i].pci };
+	found = gpu_name_find(ids, run->n_gpus, name);
+	if (found < 0) {
+		gpu_name_why(found, name, why);
+		return STRESS_USAGE;
+	}
+	run->gpus[0] = run->gpus[found];
+	run->gpus[0].index = 0;
+	run->n_gpus = 1;
+	return STRESS_PASSED;
+}
+
 static int gpus_choose(struct stress_run *run, char why[LIBRARY_WHY])
 {
 	uint64_t wanted = run->options->gpus;
@@ -220,15 +240,13 @@ static int gpus_choose(struct stress_run *run, char why[LIBRARY_WHY])
 			continue;
 		*gpu = (struct stress_gpu){ .run = run, .index = run->n_gpus, .ordinal = i };
 		status = gpu_identify(gpu, why);
-		if (!status && run->options->gpu && !stress_gpu_is(gpu->uuid, gpu->pci, run->options->gpu))
-			continue;
-		status = status ? status : gpu_refuse_busy(gpu, why);
 		run->n_gpus += !status;
 	}
-	if (status || run->n_gpus)
-		return status;
-	snprintf(why, LIBRARY_WHY, "--gpus: no GPU of this host is %.96s: nvidia-smi -L lists them", run->options->gpu);
-	return STRESS_USAGE;
+	if (!status && run->options->gpu)
+		status = gpu_keep(run, run->options->gpu, why);
+	for (int i = 0; i < run->n_gpus && !status; i++)
+		status = gpu_refuse_busy(&run->gpus[i], why);
+	return status;
 }
 
 static bool is_under_test(const struct stress_run *run, int ordinal)

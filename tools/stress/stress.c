@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "tools/stress/report_json.h"
 
@@ -44,16 +43,6 @@ void stress_result_bad(struct stress_result *result, const char *name, const cha
 	snprintf(d->uuid, sizeof(d->uuid), "%s", uuid ? uuid : "");
 	snprintf(d->pci, sizeof(d->pci), "%s", pci ? pci : "");
 	result->n_bad++;
-}
-
-bool stress_gpu_is(const char *uuid, const char *pci, const char *name)
-{
-	const char *bus = strchr(name, ':'), *own = strchr(pci, ':');
-	size_t n = bus ? strcspn(bus, ".") : 0;
-
-	if (*name && !strcasecmp(name, uuid))
-		return true;
-	return bus && own && n == strcspn(own, ".") && !strncasecmp(bus, own, n);
 }
 
 static void gpu_bad(struct stress_result *result, const struct stress_gpu *gpu, bool is_bad)

@@ -44,9 +44,6 @@ int stress_run_test(const char *name, const struct stress_options *options, enum
 void stress_result_fill(struct stress_result *result, const struct stress_run *run);
 /* That device, NULL `uuid` and `pci`: it has none, is a bad one. */
 void stress_result_bad(struct stress_result *result, const char *name, const char *uuid, const char *pci);
-/* Whether the GPU of that UUID and PCI address is the one named, by one of them. NVML, CUDA and the kernel write the
- * domain with eight digits or four; findings leave the function out. */
-bool stress_gpu_is(const char *uuid, const char *pci, const char *name);
 /* gpu/selftest.c: `stress gpu --self-test`: faults on purpose on each GPU, each of which has to be found where it is.
  */
 int stress_self_test(const struct stress_options *options, struct stress_result *result);

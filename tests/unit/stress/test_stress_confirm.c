@@ -14,6 +14,7 @@
 
 #include "finding.h"
 #include "remedy.h"
+#include "tools/stress/lib/gpu_name.h"
 #include "tools/stress/stress.h"
 
 enum on { ONE, ALL, PORT, ANY };
@@ -65,17 +66,78 @@ static void test_each_row(void **state)
 	}
 }
 
+static bool is(const char *uuid, const char *pci, const char *name)
+{
+	return gpu_is_named(&(struct gpu_id){ .uuid = uuid, .pci = pci }, name);
+}
+
 /* Findings have four digits of domain and no function, CUDA and NVML both, NVML eight digits. */
 static void test_names_of_a_gpu(void **state)
 {
 	(void)state;
-	assert_true(stress_gpu_is("GPU-1", "0000:0A:00.0", "gpu-1"));
-	assert_true(stress_gpu_is("GPU-1", "0000:0A:00.0", "0000:0a:00"));
-	assert_true(stress_gpu_is("GPU-1", "00000000:0A:00.0", "0000:0a:00.0"));
-	assert_false(stress_gpu_is("GPU-1", "0000:0A:00.0", "GPU-12"));
-	assert_false(stress_gpu_is("GPU-1", "0000:0A:00.0", "0000:0a:01"));
-	assert_false(stress_gpu_is("GPU-1", "0000:0A:00.0", "0000:0b:00.0"));
-	assert_false(stress_gpu_is("", "", ""));
+	assert_true(is("GPU-1", "0000:0A:00.0", "gpu-1"));
+	assert_true(is("GPU-1", "0000:0A:00.0", "0000:0a:00"));
+	assert_true(is("GPU-1", "00000000:0A:00.0", "0000:0a:00.0"));
+	assert_true(is("GPU-1", "00000009:0A:00.0", "0009:0a:00"));
+	assert_true(is("GPU-1", "10000:0A:00.0", "00010000:0a:00.1"));
+	assert_true(is("GPU-1", "0000:0A:00.0", "0a:00.0"));
+	assert_false(is("GPU-1", "0009:0A:00.0", "0a:00.0"));
+	assert_false(is("GPU-1", "0000:0A:00.0", "GPU-12"));
+	assert_false(is("GPU-1", "0000:0A:00.0", "0000:0a:01"));
+	assert_false(is("GPU-1", "0000:0A:00.0", "0000:0b:00.0"));
+	assert_false(is("GPU-1", "0000:0A:00.0", "0009:0a:00.0"));
+	assert_false(is("GPU-1", "0001:00:00.0", "0002:00:00.0"));
+	assert_false(is("", "", ""));
+	assert_false(is("", "", "0000:0a:00.0"));
+}
+
+static void test_which_one_a_name_means(void **state)
+{
+	static const struct gpu_id apart[] = { { "GPU-a", "0001:00:00.0" }, { "GPU-b", "0002:00:00.0" } };
+	static const struct gpu_id mixed[] = { { "GPU-a", "0009:0A:00.0" },
+					       { "GPU-b", "00000000:0A:00.0" },
+					       { "GPU-c", "0009:0B:00.0" } };
+
+	(void)state;
+	assert_int_equal(gpu_name_find(apart, 2, "0002:00:00"), 1);
+	assert_int_equal(gpu_name_find(apart, 2, "gpu-B"), 1);
+	assert_int_equal(gpu_name_find(apart, 2, "00:00.0"), GPU_NAME_MANY);
+	assert_int_equal(gpu_name_find(apart, 1, "00:00.0"), 0);
+	assert_int_equal(gpu_name_find(apart, 2, "0000:00:00.0"), GPU_NAME_NONE);
+	assert_int_equal(gpu_name_find(mixed, 3, "0a:00.0"), 1);
+	assert_int_equal(gpu_name_find(mixed, 3, "b:0"), 2);
+	assert_int_equal(gpu_name_find(mixed, 3, "0009:0a:00.0"), 0);
+	assert_int_equal(gpu_name_find(mixed, 3, "GPU-"), GPU_NAME_NONE);
+}
+
+static void test_what_is_no_address(void **state)
+{
+	static const char *const texts[] = { "",
+					     ":",
+					     "0a",
+					     "0a:",
+					     ":0a:00",
+					     "0000:0a:00.",
+					     "0x0a:00",
+					     "0000:00a:0",
+					     "0a:00:00:00",
+					     "0a:00.00",
+					     "0a:00 ",
+					     "-1:00",
+					     "GPU-1",
+					     "0000:0a:zz",
+					     "100:00",
+					     "123456789:0a:00" };
+	struct pci_address address;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (pci_address_parse(texts[i], &address))
+			fail_msg("'%s' is taken as an address", texts[i]);
+	assert_true(pci_address_parse("ffffffff:ff:1f.7", &address));
+	assert_int_equal(address.domain, 0xffffffff);
+	assert_int_equal(address.bus, 0xff);
+	assert_int_equal(address.device, 0x1f);
 }
 
 static void test_each_bad_one_once(void **state)
@@ -96,6 +158,8 @@ static void test_each_bad_one_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_row), cmocka_unit_test(test_names_of_a_gpu),
+					    cmocka_unit_test(test_which_one_a_name_means),
+					    cmocka_unit_test(test_what_is_no_address),
 					    cmocka_unit_test(test_each_bad_one_once) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,7 +93,10 @@ SIM_EXPORT CUresult cuDeviceGetPCIBusId(char *ret_id, int size, CUdevice device)
 {
 	if (device < 0 || device >= nr_devices)
 		return CUDA_ERROR_INVALID_DEVICE;
-	snprintf(ret_id, size, "0000:%02X:00.0", 0x10 + device);
+	if (atoi(sim_setting("SIM_GPU_DOMAINS", "0")))
+		snprintf(ret_id, size, "%04X:10:00.0", 1 + device);
+	else
+		snprintf(ret_id, size, "0000:%02X:00.0", 0x10 + device);
 	return CUDA_SUCCESS;
 }
 

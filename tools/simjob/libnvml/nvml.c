@@ -211,22 +211,39 @@ EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int i, const struct sim_gpu **
 	return check(*ret_gpu);
 }
 
+/* With SIM_GPU_DOMAINS=1 each GPU is in a PCI domain of its own, as on Azure's ND H100 v5 and on GB200. */
+static void place_of(const struct sim_gpu *gpu, unsigned int *ret_domain, unsigned int *ret_bus)
+{
+	const char *text = getenv("SIM_GPU_DOMAINS");
+	int own = text && atoi(text);
+
+	*ret_domain = own ? 1 + index_of(gpu) : 0;
+	*ret_bus = own ? 0x10 : 0x10 + index_of(gpu);
+}
+
 EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *id, const struct sim_gpu **ret_gpu)
 {
-	unsigned int domain, bus;
+	unsigned int domain, bus, own_domain, own_bus, i;
 
-	if (sscanf(id, "%x:%x:", &domain, &bus) != 2 || bus < 0x10 || bus - 0x10 >= all->nr_gpus)
+	if (sscanf(id, "%x:%x:", &domain, &bus) != 2)
 		return INVALID_ARGUMENT;
-	*ret_gpu = &all->gpus[bus - 0x10];
-	return check(*ret_gpu);
+	for (i = 0; i < all->nr_gpus; i++) {
+		place_of(&all->gpus[i], &own_domain, &own_bus);
+		if (own_domain == domain && own_bus == bus) {
+			*ret_gpu = &all->gpus[i];
+			return check(*ret_gpu);
+		}
+	}
+	return NOT_FOUND;
 }
 
 EXPORT int nvmlDeviceGetPciInfo_v3(struct sim_gpu *gpu, struct pci_info *ret_pci)
 {
 	memset(ret_pci, 0, sizeof(*ret_pci));
-	ret_pci->bus = 0x10 + index_of(gpu);
-	snprintf(ret_pci->bus_id, sizeof(ret_pci->bus_id), "00000000:%02X:00.0", ret_pci->bus);
-	snprintf(ret_pci->bus_id_legacy, sizeof(ret_pci->bus_id_legacy), "0000:%02X:00.0", ret_pci->bus);
+	place_of(gpu, &ret_pci->domain, &ret_pci->bus);
+	snprintf(ret_pci->bus_id, sizeof(ret_pci->bus_id), "%08X:%02X:00.0", ret_pci->domain, ret_pci->bus);
+	snprintf(ret_pci->bus_id_legacy, sizeof(ret_pci->bus_id_legacy), "%04X:%02X:00.0", ret_pci->domain & 0xffff,
+		 ret_pci->bus);
 	return check(gpu);
 }
 

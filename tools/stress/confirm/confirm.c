@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/stress/lib/gpu_name.h"
 #include "tools/stress/report_json.h"
 
 #define PATH_ROOM 4096
@@ -143,7 +144,7 @@ static bool is_about(const struct confirmation *c, const struct stress_device *b
 	if (n)
 		return !strncmp(bad->name, c->port, n) &&
 		       (!bad->name[n] || (bad->name[n] == ':' && !strchr(c->port, ':')));
-	return stress_gpu_is(bad->uuid, bad->pci, c->gpu);
+	return gpu_is_named(&(struct gpu_id){ .uuid = bad->uuid, .pci = bad->pci }, c->gpu);
 }
 
 /* A test fails by any device of the host: others' faults say nothing about this one. */
