@@ -96,5 +96,35 @@ def inventory():
     job.check(len(left) == 1 and left[0]["kind"] == "left_over" and left[0]["subject"]["gpu"] == 1, f"{left}")
 
 
-for case in (not_possible, interrupted, interrupted_behind_wrong_data, inventory):
+def named():
+    """A GPU that a user names has to be there; a name that none has is usage, as in the other tests, and no lost GPU.
+    What a finding names was there: test_stress_confirm.py."""
+    mig = "MIG-51300000-0000-0000-0000-000000000001"
+    g = Gpus(2, SIM_GPU_MIG=mig)
+    for name in ("GPU-51300000-0000-0000-0000-000000000001", "gpu-51300000-0000-0000-0000-000000000000", mig,
+                 "0000:11:00", "00000000:10:00.0", "11:00.0", "0-1"):
+        expect(f"named {name}", stress(g, "inventory", "--gpus", name), 0, "passed")
+    for name, words in (("GPU-51300000", ["no GPU of this host is GPU-51300000", "whole UUIDs"]),
+                        ("MIG-51300000-9", ["no GPU of this host is MIG-51300000-9", "CUDA_VISIBLE_DEVICES"]),
+                        ("0000:44:00.0", ["no GPU of this host is 0000:44:00.0", "Bus-Id"]),
+                        ("0001:10:00.0", ["no GPU of this host is 0001:10:00.0"]),
+                        ("7", ["NVML counts 2 GPUs"]), ("0,2", ["NVML counts 2 GPUs"])):
+        p = stress(g, "inventory", "--gpus", name)
+        expect(f"none is {name}", p, 2, "--gpus: ", *words)
+        job.check("FAULT" not in p.stdout and "drain" not in p.stdout + p.stderr, p.stdout)
+    for name, words in (("GPU-51300000", ["no GPU of this host is GPU-51300000"]), ("2", ["this host has 2"])):
+        p = stress(g, *QUICK, "--gpus", name)
+        expect(f"all of it, and none is {name}", p, 3, *words)
+        job.check("critical" not in p.stdout and "passed after" not in p.stdout, p.stdout)
+    p = stress(g, *QUICK, "--gpus", "GPU-51300000")
+    job.check("is one GPU, and collectives need two" in p.stdout, f"nccl on others than the one named: {p.stdout}")
+    expect("a domain of its own each", stress(Gpus(2, SIM_GPU_DOMAINS=1), "inventory", "--gpus", "10:00.0"), 2,
+           "several GPUs of this host are 10:00.0")
+    g.fault(1, LOST)
+    p = stress(g, "inventory", "--gpus", "GPU-51300000-0000-0000-0000-000000000001")
+    expect("named, and lost", p, 1, "GPU 1: NVML cannot open it")
+    job.check("no GPU of this host" not in p.stderr, p.stderr)
+
+
+for case in (not_possible, interrupted, interrupted_behind_wrong_data, inventory, named):
     case()

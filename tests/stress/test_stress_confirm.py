@@ -95,6 +95,10 @@ def of_a_lost_gpu():
                 ("there, by its place", dict(pci="0000:11:00"), 0, ["is not confirmed"])):
             one = dict(finding(cause, **{k: x for k, x in names.items() if k == "pci"}), **names)
             expect(f"{cause}: {what}", stress(g, "--confirm", written(g, one)), code, *words)
+    one = dict(finding("gpu_lost"), gpu_uuid="GPU-gone")
+    expect("gone, and another by hand", stress(g, "--confirm", written(g, one), "--gpus", "GPU-typo"), 2,
+           "no GPU of this host is GPU-typo")
+    expect("gone, and a number by hand", stress(g, "--confirm", written(g, one), "--gpus", "0"), 0, "is not confirmed")
     g.fault(1, LOST)
     one = dict(finding("gpu_lost"), gpu_uuid=uuid)
     expect("counted, and lost", stress(g, "--confirm", written(g, one)), 1, "is CONFIRMED")

@@ -60,10 +60,11 @@ struct all_options {
 
 struct stress_options {
 	uint64_t time_ns;
-	uint32_t size;     /* of the matrices: M = N = K */
-	uint32_t measures; /* bit i: enum number_id, MEASURE_MEMORY */
-	uint64_t gpus;     /* bit i: CUDA ordinal; 0: all */
-	const char *gpu;   /* UUID or PCI address of the only one; NULL: as `gpus` says */
+	uint32_t size;      /* of the matrices: M = N = K */
+	uint32_t measures;  /* bit i: enum number_id, MEASURE_MEMORY */
+	uint64_t gpus;      /* bit i: CUDA ordinal; 0: all */
+	const char *gpu;    /* UUID or PCI address of the only one; NULL: as `gpus` says */
+	bool gpu_was_there; /* a finding names it, not a user: that it is missing is a fault */
 	double memory_share;
 	bool force, json, self_test;
 	int self_tests; /* of each kind and GPU */

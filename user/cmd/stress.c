@@ -167,14 +167,21 @@ static uint64_t number_take(struct argp_state *state, const char *name, const ch
 	return n;
 }
 
+/* The last one given holds: a user's overrides a finding's. */
+static void gpus_take(struct argp_state *state, const char *arg, struct stress_options *o)
+{
+	o->gpus = 0;
+	o->gpu = strchr(arg, ':') || !strncasecmp(arg, "GPU-", 4) || !strncasecmp(arg, "MIG-", 4) ? arg : NULL;
+	if (!o->gpu && gpus_parse(arg, &o->gpus))
+		argp_error(state, "--gpus: '%s' is no list of numbers below %d: 0,2-3", arg, STRESS_GPUS_MAX);
+}
+
 static void list_take(struct argp_state *state, int key, const char *arg, struct stress_options *o)
 {
 	if (key == 't' && time_parse(arg, &o->time_ns))
 		argp_error(state, "--time: '%s' is no time: 90, 90s, 15m, 24h", arg);
-	if (key == OPT_GPUS && (strchr(arg, ':') || !strncasecmp(arg, "GPU-", 4) || !strncasecmp(arg, "MIG-", 4)))
-		o->gpu = arg;
-	else if (key == OPT_GPUS && gpus_parse(arg, &o->gpus))
-		argp_error(state, "--gpus: '%s' is no list of numbers below %d: 0,2-3", arg, STRESS_GPUS_MAX);
+	if (key == OPT_GPUS)
+		gpus_take(state, arg, o);
 	if (key == OPT_ONLY && measures_parse(arg, &o->measures))
 		argp_error(state, "--only: '%s' is none of fp64,fp32,tf32,bf16,fp16,fp8,int8,memory", arg);
 	if (key == OPT_INJECT && inject_parse(arg, &o->inject))
@@ -559,6 +566,8 @@ int cmd_stress(int argc, char **argv)
 		argc = confirm_line(&a.confirmation, argc, argv, words);
 		command_line_parse(&argp, &help, argc, words, 0, &a);
 	}
+	/* what is given by hand overrides it */
+	a.options.gpu_was_there = a.options.gpu && !strcmp(a.options.gpu, a.confirmation.gpu);
 	if (a.trace)
 		return trace_run(a.trace, argc, argv, a.options.json);
 	signals_take();

@@ -27,6 +27,7 @@
 #define NOT_FOUND 6
 #define INSUFFICIENT_SIZE 7
 #define NR_LINKS 18
+#define UUID_LEN 48
 #define TIMED_OUT 10
 #define EVENT_XID 8
 #define INIT_NS 30000000000ULL
@@ -211,6 +212,11 @@ EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int i, const struct sim_gpu **
 	return check(*ret_gpu);
 }
 
+static void uuid_of(const struct sim_gpu *gpu, char uuid[UUID_LEN])
+{
+	snprintf(uuid, UUID_LEN, "GPU-51300000-0000-0000-0000-%012u", index_of(gpu));
+}
+
 /* With SIM_GPU_DOMAINS=1 each GPU is in a PCI domain of its own, as on Azure's ND H100 v5 and on GB200. */
 static void place_of(const struct sim_gpu *gpu, unsigned int *ret_domain, unsigned int *ret_bus)
 {
@@ -237,6 +243,23 @@ EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *id, const struct sim_gpu
 	return NOT_FOUND;
 }
 
+/* SIM_GPU_MIG: the UUID of a MIG device of GPU 0. No index leads to it. */
+EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, const struct sim_gpu **ret_gpu)
+{
+	const char *mig = getenv("SIM_GPU_MIG");
+	char own[UUID_LEN];
+	unsigned int i;
+
+	for (i = 0; i < all->nr_gpus; i++) {
+		uuid_of(&all->gpus[i], own);
+		if (!strcmp(uuid, own) || (!i && mig && !strcmp(uuid, mig))) {
+			*ret_gpu = &all->gpus[i];
+			return check(*ret_gpu);
+		}
+	}
+	return NOT_FOUND;
+}
+
 EXPORT int nvmlDeviceGetPciInfo_v3(struct sim_gpu *gpu, struct pci_info *ret_pci)
 {
 	memset(ret_pci, 0, sizeof(*ret_pci));
@@ -255,7 +278,10 @@ EXPORT int nvmlDeviceGetName(struct sim_gpu *gpu, char *ret_name, unsigned int s
 
 EXPORT int nvmlDeviceGetUUID(struct sim_gpu *gpu, char *ret_uuid, unsigned int size)
 {
-	snprintf(ret_uuid, size, "GPU-51300000-0000-0000-0000-%012u", index_of(gpu));
+	char uuid[UUID_LEN];
+
+	uuid_of(gpu, uuid);
+	snprintf(ret_uuid, size, "%s", uuid);
 	return check(gpu);
 }
 

@@ -32,8 +32,9 @@ void inventory_fault(struct inventory *v, enum fault_kind kind, int gpu, const c
 /* inventory_host.c: kernel, system, RDMA devices. */
 void inventory_host(struct inventory *v);
 void inventory_nics(struct inventory *v);
-/* inventory_gpu.c: GPUs and the processes that have a context on one; NVML is open. options->gpu, where it is set, has
- * to be there: a fault, else. -ENOTSUP: NVML does not say which there are. */
+/* inventory_gpu.c: GPUs and the processes that have a context on one; NVML is open. What --gpus names has to be there:
+ * a fault, else, where options->gpu_was_there, and STRESS_USAGE where a user named it, with result->why, as has
+ * STRESS_IMPOSSIBLE: NVML does not say which there are. STRESS_PASSED, also with faults. */
 int inventory_gpus(struct inventory *v);
 
 /* The first line of a file, without its end; false: it cannot be read. */

@@ -7,13 +7,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "tools/stress/inventory/inventory.h"
+#include "tools/stress/lib/gpu_name.h"
 
 #define PROCESSES_MAX 64
-#define GPUS_SAID_MAX 64
+#define GPUS_LISTED_MAX STRESS_GPUS_MAX
 
 /* Of /proc/PID/stat; `state` 0: there is no such process. */
 struct who {
@@ -91,41 +91,107 @@ static void gpu_say(struct inventory *v, int i)
 
 /* --- one that has to be there --- */
 
-/* By UUID, or by PCI address, which NVML wants with the function. NULL: NVML has none of that name that answers. */
-static void *gpu_named(const struct inventory *v, const char *name, unsigned int n)
+struct listed {
+	struct gpu_id ids[GPUS_LISTED_MAX];
+	char uuids[GPUS_LISTED_MAX][64], pcis[GPUS_LISTED_MAX][32];
+	int n;
+	bool unknown; /* one of them does not say what it is, which is a fault of its own */
+};
+
+static void gpus_list(const struct inventory *v, unsigned int n, struct listed *l)
 {
 	const struct nvml *nvml = &v->nvml;
-	char uuid[64] = "", pci[64];
-	void *device = NULL;
+	struct nvml_pci pci;
+	void *device;
 
-	if (strchr(name, ':')) {
-		snprintf(pci, sizeof(pci), "%.56s%s", name, strchr(name, '.') ? "" : ".0");
-		return nvml->by_pci(pci, &device) || nvml->uuid(device, uuid, sizeof(uuid)) ? NULL : device;
+	*l = (struct listed){ .n = n < GPUS_LISTED_MAX ? (int)n : GPUS_LISTED_MAX };
+	for (int i = 0; i < l->n; i++) {
+		l->ids[i] = (struct gpu_id){ .uuid = l->uuids[i], .pci = l->pcis[i] };
+		if (nvml->by_index(i, &device) || nvml->uuid(device, l->uuids[i], sizeof(l->uuids[i])))
+			l->unknown = true;
+		else if (nvml->pci && !nvml->pci(device, &pci))
+			snprintf(l->pcis[i], sizeof(l->pcis[i]), "%.31s", pci.bus_id);
 	}
-	for (unsigned int i = 0; i < n; i++)
-		if (!nvml->by_index(i, &device) && !nvml->uuid(device, uuid, sizeof(uuid)) && !strcasecmp(uuid, name))
-			return device;
-	return NULL;
 }
 
-/* A GPU that is off the bus is one that NVML does not count: only who names it can miss it. */
-static void gpu_demand(struct inventory *v, const char *name, unsigned int n)
+/* NVML's handle, NULL: it has none of that name that answers. It counts no MIG devices, and knows them by UUID. */
+static void *gpu_named(const struct inventory *v, const char *name, const struct listed *l, int *found)
 {
-	void *device = gpu_named(v, name, n);
-	unsigned int celsius;
-	int error = device ? v->nvml.temperature(device, NVML_TEMPERATURE_GPU, &celsius) : NVML_ERROR_GPU_IS_LOST;
+	const struct nvml *nvml = &v->nvml;
+	char uuid[96] = "", text[32];
+	struct pci_address pci;
+	void *device = NULL;
+	int error = -1;
 
-	if (!device)
-		inventory_fault(v, FAULT_LOST, -1,
-				"%.96s is not among the %u GPUs that NVML counts: it is off the bus, or was replaced; "
-				"in a container ask on the host",
-				name, n);
-	else if (error == NVML_ERROR_GPU_IS_LOST || error == NVML_ERROR_RESET_REQUIRED)
-		inventory_fault(v, FAULT_LOST, -1, "%.96s %s (NVML error %d)", name,
-				error == NVML_ERROR_GPU_IS_LOST ? "is lost" : "needs a reset", error);
-	else
-		return;
+	*found = gpu_name_find(l->ids, l->n, name);
+	if (*found >= 0) {
+		error = nvml->by_index(*found, &device);
+	} else if (pci_address_parse(name, &pci)) {
+		snprintf(text, sizeof(text), "%08x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+		error = *found == GPU_NAME_MANY ? error : nvml->by_pci(text, &device);
+	} else if (nvml->by_uuid) {
+		error = nvml->by_uuid(name, &device);
+	}
+	return error || nvml->uuid(device, uuid, sizeof(uuid)) ? NULL : device;
+}
+
+static void demand_fault(struct inventory *v, const char *name, const char *what)
+{
+	inventory_fault(v, FAULT_LOST, -1, "%.96s %s", name, what);
 	stress_result_bad(v->result, name, name, name);
+}
+
+/* A GPU that is off the bus is one that NVML does not count: only who names it can miss it. What a finding names was
+ * there; what a user names by hand may be mistyped. */
+static int missing_take(struct inventory *v, const char *name, const struct listed *l, int found)
+{
+	char what[160];
+
+	snprintf(what, sizeof(what),
+		 "is not among the %d GPUs that NVML counts: it is off the bus, or was replaced; in a container ask on "
+		 "the host",
+		 l->n);
+	if (v->options->gpu_was_there)
+		demand_fault(v, name, what);
+	if (v->options->gpu_was_there || l->unknown)
+		return STRESS_PASSED; /* a fault is said */
+	gpu_name_why(found, name, v->result->why);
+	return STRESS_USAGE;
+}
+
+static int gpu_demand(struct inventory *v, const char *name, unsigned int n)
+{
+	struct listed l;
+	unsigned int celsius;
+	void *device;
+	int found, error;
+
+	gpus_list(v, n, &l);
+	device = gpu_named(v, name, &l, &found);
+	if (!device)
+		return missing_take(v, name, &l, found);
+	if (found < 0)
+		inventory_say(v, "named", "%.96s is there", name);
+	error = v->nvml.temperature(device, NVML_TEMPERATURE_GPU, &celsius);
+	if (error == NVML_ERROR_GPU_IS_LOST)
+		demand_fault(v, name, "is lost (NVML error 15)");
+	if (error == NVML_ERROR_RESET_REQUIRED)
+		demand_fault(v, name, "needs a reset (NVML error 16)");
+	return STRESS_PASSED;
+}
+
+/* CUDA's numbers, which are below NVML's count: it may show fewer GPUs, not more. */
+static int numbers_check(struct inventory *v, unsigned int n)
+{
+	uint64_t numbers = v->options->gpus;
+
+	if (!numbers || n >= GPUS_LISTED_MAX || !(numbers >> n))
+		return STRESS_PASSED;
+	snprintf(v->result->why, LIBRARY_WHY,
+		 "--gpus: NVML counts %u GPUs on this host, numbered from 0: nvidia-smi "
+		 "-L lists them",
+		 n);
+	return STRESS_USAGE;
 }
 
 static int gpus_count(struct inventory *v, unsigned int *n)
@@ -139,11 +205,13 @@ int inventory_gpus(struct inventory *v)
 
 	if (gpus_count(v, &n)) {
 		inventory_say(v, "GPUs", "NVML does not say how many");
-		return v->options->gpu ? -ENOTSUP : 0;
+		if (!v->options->gpu && !v->options->gpus)
+			return STRESS_PASSED;
+		snprintf(v->result->why, LIBRARY_WHY,
+			 "--gpus: NVML does not say which GPUs there are: a driver of 2019 or later does");
+		return STRESS_IMPOSSIBLE;
 	}
-	for (unsigned int i = 0; i < n && i < GPUS_SAID_MAX; i++)
+	for (unsigned int i = 0; i < n && i < GPUS_LISTED_MAX; i++)
 		gpu_say(v, i);
-	if (v->options->gpu)
-		gpu_demand(v, v->options->gpu, n);
-	return 0;
+	return v->options->gpu ? gpu_demand(v, v->options->gpu, n) : numbers_check(v, n);
 }

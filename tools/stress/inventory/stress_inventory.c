@@ -188,11 +188,7 @@ int stress_inventory(const struct stress_options *options, enum report_mode mode
 		nccl_say(&v);
 	}
 	if (!status) {
-		if (inventory_gpus(&v)) {
-			snprintf(result->why, LIBRARY_WHY,
-				 "--gpus: NVML does not say which GPUs there are: a driver of 2019 or later does");
-			status = STRESS_IMPOSSIBLE;
-		}
+		status = inventory_gpus(&v);
 		if (v.nvml.shutdown)
 			v.nvml.shutdown();
 	}

@@ -83,6 +83,11 @@ void gpu_name_why(int found, const char *name, char why[LIBRARY_WHY])
 			 "--gpus: several GPUs of this host are %.96s, in PCI domains of their own: give the domain, "
 			 "too, as nvidia-smi does (Bus-Id)",
 			 name);
+	else if (!strncasecmp(name, "MIG-", 4))
+		snprintf(why, LIBRARY_WHY,
+			 "--gpus: no GPU of this host is %.96s: nvidia-smi -L lists them; a MIG device is "
+			 "tested with CUDA_VISIBLE_DEVICES=UUID in place of --gpus",
+			 name);
 	else
 		snprintf(why, LIBRARY_WHY,
 			 "--gpus: no GPU of this host is %.96s: nvidia-smi -L lists them, by whole UUIDs, nvidia-smi "

@@ -28,6 +28,12 @@ enum { /* reasons for lower clocks */
        NVML_REASON_HW_POWER_BRAKE = 0x80,
 };
 
+struct nvml_pci { /* nvmlPciInfo_t, version 3 */
+	char bus_id_legacy[16];
+	unsigned int domain, bus, device, pci_device_id, pci_subsystem_id;
+	char bus_id[32];
+};
+
 struct nvml_process { /* nvmlProcessInfo_v2_t */
 	unsigned int pid;
 	unsigned long long used_memory;
@@ -64,6 +70,8 @@ struct nvml_field { /* nvmlFieldValue_t */
 	X(driver, "nvmlSystemGetDriverVersion", false, (char *version, unsigned int size)) \
 	X(by_pci, "nvmlDeviceGetHandleByPciBusId_v2", true, (const char *id, void **device)) \
 	X(count, "nvmlDeviceGetCount_v2", false, (unsigned int *n)) \
+	X(by_uuid, "nvmlDeviceGetHandleByUUID", false, (const char *uuid, void **device)) \
+	X(pci, "nvmlDeviceGetPciInfo_v3", false, (void *device, struct nvml_pci *pci)) \
 	X(by_index, "nvmlDeviceGetHandleByIndex_v2", false, (unsigned int index, void **device)) \
 	X(name, "nvmlDeviceGetName", false, (void *device, char *name, unsigned int size)) \
 	X(vbios, "nvmlDeviceGetVbiosVersion", false, (void *device, char *version, unsigned int size)) \

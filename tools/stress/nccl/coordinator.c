@@ -156,6 +156,12 @@ static int locals_choose(const struct stress_options *options, int *locals, int 
 	*n = 0;
 	if (status)
 		return status;
+	if (options->gpu) {
+		snprintf(why, LIBRARY_WHY,
+			 "--gpus: %.96s is one GPU, and collectives need two at least: give CUDA's numbers, as 0,2-3",
+			 options->gpu);
+		return STRESS_USAGE;
+	}
 	there = there < STRESS_GPUS_MAX ? there : STRESS_GPUS_MAX;
 	if (options->gpus >> (there - 1) >> 1) {
 		snprintf(why, LIBRARY_WHY, "--gpus: this host has %d (0 to %d; CUDA_VISIBLE_DEVICES counts)", there,
