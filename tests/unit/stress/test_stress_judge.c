@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "tools/stress/gpu/gemm.h"
 #include "tools/stress/threshold.h"
 
 /* Peak rates without sparsity, of NVIDIA's data sheets: TFLOP/s, GB/s. */
@@ -280,6 +281,51 @@ static void test_other_classes_are_no_measure(void **state)
 	assert_int_equal(run.n_faults, 0);
 }
 
+#define SECOND_NS 1000000000ull
+
+/* A window of three seconds has room for three products; a type of the table is measured at any speed. */
+static void test_quick_leaves_no_row_out(void **state)
+{
+	struct stress_options options = { .size = 8192, .all = { .quick = true } };
+	struct stress_run *run = calloc(1, sizeof(*run));
+	struct stress_gpu *gpu = &run->gpus[0];
+
+	(void)state;
+	run->options = &options;
+	run->window_ns = 3 * SECOND_NS;
+	gpu->run = run;
+	gpu->health.limit_w = 700;
+	snprintf(gpu->name, sizeof(gpu->name), "NVIDIA L40S");
+	assert_false(gemm_is_left_out(gpu, NUMBER_fp64, SECOND_NS));
+	assert_true(gemm_is_left_out(gpu, NUMBER_fp64, SECOND_NS + 1));
+	snprintf(gpu->name, sizeof(gpu->name), "NVIDIA H100 80GB HBM3");
+	assert_false(gemm_is_left_out(gpu, NUMBER_fp64, 9 * SECOND_NS));
+	gpu->health.limit_w = 300; /* a row that does not apply holds it to nothing */
+	assert_true(gemm_is_left_out(gpu, NUMBER_fp64, 9 * SECOND_NS));
+	run->again = true;
+	assert_false(gemm_is_left_out(gpu, NUMBER_fp64, 9 * SECOND_NS));
+	free(run);
+}
+
+static void test_fastest_of_a_class(void **state)
+{
+	static const uint64_t narrow_ns[] = { 0, 1100, 785, 900, 400 };
+	struct stress_run *run = calloc(1, sizeof(*run));
+	struct gemm gemms[5];
+	struct gemm_class classes[2] = { 0 };
+
+	(void)state;
+	run->n_gpus = 6; /* the last one is lost */
+	for (int i = 0; i < 5; i++) {
+		gemms[i] = (struct gemm){ .narrow_ns = narrow_ns[i], .class = &classes[i / 4] };
+		run->gemms[i] = &gemms[i];
+	}
+	gemm_classes_time(run);
+	assert_int_equal(classes[0].product_ns, 785);
+	assert_int_equal(classes[1].product_ns, 400);
+	free(run);
+}
+
 static void test_trend(void **state)
 {
 	const double one[] = { 700 };
@@ -413,6 +459,8 @@ int main(void)
 		cmocka_unit_test(test_missing_fails),
 		cmocka_unit_test(test_other_classes_are_no_measure),
 		cmocka_unit_test(test_trend),
+		cmocka_unit_test(test_quick_leaves_no_row_out),
+		cmocka_unit_test(test_fastest_of_a_class),
 		cmocka_unit_test(test_baseline_takes_the_tables_place),
 		cmocka_unit_test(test_baseline_torn),
 		cmocka_unit_test(test_series),

@@ -145,12 +145,16 @@ static int batch_end(struct gemm *g, int way, bool rated)
 	return err;
 }
 
+/* Products may take seconds each, and a test that is asked to end has two: asked between any two of them. -EINTR then.
+ */
 static int ballots_make(struct gemm *g)
 {
 	uint32_t tiles = g->side * g->side;
 	int err = 0;
 
 	for (int way = 0; !err && way < N_WAYS; way++) {
+		if (run_stopping(g->gpu->run))
+			return -EINTR;
 		err = batch_begin(g, way);
 		err = err ? err : gemm_hashes_fetch(g, way);
 		for (uint32_t tile = 0; !err && tile < tiles; tile++)
@@ -247,10 +251,16 @@ static void window_run(struct gemm *g)
 	if (gpu->lost)
 		return;
 	crew_meet(&run->crew, gemm_classes_reset, run);
+	if (ready)
+		gemm_narrow_time(g);
+	if (gpu->lost)
+		return;
+	crew_meet(&run->crew, gemm_classes_time, run);
 	ready = window_choose(g, ready);
 	if (gpu->lost)
 		return;
 	g->usable = ready && !ballots_make(g);
+	ready = g->usable;
 	if (gpu->lost)
 		return;
 	crew_meet(&run->crew, votes_count, run);
@@ -259,7 +269,7 @@ static void window_run(struct gemm *g)
 		for (int way = 0; !err && way < N_WAYS; way++)
 			err = gemm_check(g, way);
 		err = err ? err : gemm_open_tiles(g);
-		if (!err)
+		if (!err && !run_stopping(run))
 			burn(g);
 		window_note(g);
 	}

@@ -19,7 +19,7 @@
 struct gemm_class {
 	bool chosen, failed; /* the algorithm; it cannot be had */
 	struct cublaslt_algo algo;
-	uint64_t product_ns; /* what one takes, about; 0: not known */
+	uint64_t product_ns; /* what one takes, about, on the fastest of them, then on the first; 0: not known */
 	char why[LIBRARY_WHY];
 	struct vote vote;
 	int voters[STRESS_GPUS_MAX]; /* index in the run, of each voter */
@@ -35,6 +35,7 @@ struct gemm {
 	cuda_ptr a, b, c[N_WAYS][RING_HALF_MAX], hashes, workspace;
 	uint64_t *host[N_WAYS], *ballot[N_WAYS]; /* hashes of a half; this GPU's own majority */
 	cuda_handle begin[N_WAYS], end[N_WAYS], hashed[N_WAYS];
+	uint64_t narrow_ns; /* what a product takes on this GPU, by a part of one; 0: it cannot run */
 	uint64_t batches;
 	struct series rates;
 	uint32_t fetched; /* tiles, of results that differ */
@@ -51,9 +52,14 @@ int gemm_setup(struct gemm *g);
 void gemm_release(struct gemm *g);
 int gemm_enqueue(struct gemm *g, int way, int slot, const struct cublaslt_algo *algo);
 
-/* gemm_choose.c: the algorithm for all GPUs of the class; then, on each, a batch of about a second at most, and how
- * long its work should take (gpu->work_ns). */
+/* gemm_choose.c: on each GPU g->narrow_ns; when all have it class->product_ns, of the fastest (`run` is a struct
+ * stress_run); then, on one, the algorithm for all GPUs of the class; then, on each, a batch of about a second at most,
+ * and how long its work should take (gpu->work_ns). */
+void gemm_narrow_time(struct gemm *g);
+void gemm_classes_time(void *run);
 void gemm_choose(struct gemm *g);
+/* Whether `--quick` leaves the type out on GPUs of that kind, where a product takes so long on the fastest of them. */
+bool gemm_is_left_out(const struct stress_gpu *gpu, int number_id, uint64_t product_ns);
 void gemm_batch_fit(struct gemm *g);
 
 /* gemm_check.c */

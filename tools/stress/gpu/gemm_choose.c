@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "tools/stress/gpu/gemm.h"
+#include "tools/stress/threshold.h"
 
 #define CHOICES_MAX 8
 #define TRIALS 5                  /* of a choice; the first of several is not timed */
@@ -56,28 +57,39 @@ static int choices_get(const struct gemm *g, struct cublaslt_choice *choices, in
 					 room, choices, n);
 }
 
-/* A product of a part of B's columns, with layouts of its own: sets class->product_ns, 0 where it cannot run. */
-static int narrow_time(struct gemm *g)
+/* A product of a part of B's columns, with layouts of its own. */
+void gemm_narrow_time(struct gemm *g)
 {
 	const struct cublaslt *lt = &g->gpu->run->lt;
 	uint32_t columns = (g->n / NARROW + COLUMNS_OF - 1) / COLUMNS_OF * COLUMNS_OF;
 	cublaslt_handle b = g->layout_b, c = g->layout_c, narrow[2] = { 0 };
 	struct cublaslt_choice choice;
-	int n = 0, err = 0, status = lt->layout_create(&narrow[0], g->number->type, g->n, columns, g->n);
+	int n = 0, status = lt->layout_create(&narrow[0], g->number->type, g->n, columns, g->n);
 	float ms = 0;
 
 	status = status ? status : lt->layout_create(&narrow[1], g->number->c_type, g->n, columns, g->n);
 	g->layout_b = narrow[0];
 	g->layout_c = narrow[1];
-	if (!status && !choices_get(g, &choice, 1, &n) && n && !choice.state)
-		err = trial(g, &choice.algo, 2, &ms);
-	g->class->product_ns = (uint64_t)(ms * 1e6) * g->n / columns;
+	if (!status && !choices_get(g, &choice, 1, &n) && n && !choice.state && trial(g, &choice.algo, 2, &ms))
+		ms = 0; /* it is lost */
+	g->narrow_ns = (uint64_t)(ms * 1e6) * g->n / columns;
 	g->layout_b = b;
 	g->layout_c = c;
 	for (int i = 0; i < 2; i++)
 		if (narrow[i])
 			lt->layout_destroy(narrow[i]);
-	return err;
+}
+
+void gemm_classes_time(void *arg)
+{
+	struct stress_run *run = arg;
+
+	for (int i = 0; i < run->n_gpus; i++) {
+		const struct gemm *g = run->gemms[i];
+
+		if (g && g->narrow_ns && (!g->class->product_ns || g->narrow_ns < g->class->product_ns))
+			g->class->product_ns = g->narrow_ns;
+	}
 }
 
 static int trials_of(uint64_t product_ns)
@@ -87,13 +99,21 @@ static int trials_of(uint64_t product_ns)
 	return n < 1 ? 1 : n < TRIALS ? (int)n : TRIALS;
 }
 
-/* `stress all --quick` has to end in time, and says what it left out. */
-static bool is_left_out(struct gemm *g)
+/* A type with a row is measured at any speed: one that is as slow as that on all GPUs of a kind is a fault of them. */
+bool gemm_is_left_out(const struct stress_gpu *gpu, int number_id, uint64_t product_ns)
 {
-	const struct stress_run *run = g->gpu->run;
+	const struct stress_run *run = gpu->run;
+
+	return run->options->all.quick && !run->again && PRODUCTS_MIN * product_ns > run->window_ns &&
+	       !threshold_find(gpu->name, measure_name(number_id), gpu->health.limit_w, run->options->size);
+}
+
+/* `stress all --quick` has to end in time, and says what it left out. */
+static bool left_out(struct gemm *g)
+{
 	double product_s = g->class->product_ns * 1e-9;
 
-	if (!run->options->all.quick || run->again || PRODUCTS_MIN * g->class->product_ns <= run->window_ns)
+	if (!gemm_is_left_out(g->gpu, g->number_id, g->class->product_ns))
 		return false;
 	g->class->failed = true;
 	snprintf(g->class->why, sizeof(g->class->why),
@@ -106,12 +126,15 @@ static bool is_left_out(struct gemm *g)
 static int choices_try(struct gemm *g, const struct cublaslt_choice *choices, int n)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
+	struct stress_run *run = g->gpu->run;
 	int trials = trials_of(g->class->product_ns), err = 0;
 	float best = 0, ms;
 
 	g->gpu->work_ns = trials * g->class->product_ns;
-	for (int i = 0; i < n && (best == 0 || clock_monotonic_ns() - begin_ns < CHOOSE_NS); i++) {
-		if (choices[i].state || splits_sums(&g->gpu->run->lt, &choices[i].algo))
+	for (int i = 0; i < n; i++) {
+		if (best > 0 && (clock_monotonic_ns() - begin_ns >= CHOOSE_NS || run_stopping(run)))
+			break;
+		if (choices[i].state || splits_sums(&run->lt, &choices[i].algo))
 			continue;
 		err = trial(g, &choices[i].algo, trials, &ms);
 		if (err)
@@ -131,7 +154,7 @@ void gemm_choose(struct gemm *g)
 	struct cublaslt_choice choices[CHOICES_MAX];
 	int n, status;
 
-	if (narrow_time(g) || is_left_out(g))
+	if (left_out(g))
 		return;
 	status = choices_get(g, choices, CHOICES_MAX, &n);
 	if (choices_try(g, choices, status ? 0 : n))
