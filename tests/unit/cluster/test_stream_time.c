@@ -174,6 +174,37 @@ static void the_past_is_no_step(void **state)
 	assert_int_equal(t.now_ns, WALL + 98 * SEC);
 }
 
+/* A host reported last 100 s ago, and that is all that is kept: it comes alone, as one of now would. The next report
+ * says what the time is, which is no step, and the host was silent for so long. */
+static void a_single_old_report_is_not_the_present(void **state)
+{
+	static const int kept[] = { 1, 3 };
+
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		uint64_t last = 0;
+
+		begin(state);
+		for (int k = kept[i]; k; k--) { /* the network gives them one by one */
+			last = server_ns() - 100 * SEC - (uint64_t)k * SEC;
+			stream_time_pass(&t, mono);
+			stream_time_take(&t, last, k == 1, mono + MSEC);
+			t.empty = false;
+			mono += 10 * MSEC;
+		}
+		for (int k = 0; k < 200; k++, mono += 50 * MSEC)
+			stream_time_pass(&t, mono);
+		goes(10 * MSEC, 10 * MSEC);
+		assert_int_equal(n_steps, 0);
+		assert_int_equal(t.moved_ns, 0);
+		assert_in_range(t.now_ns, server_ns(), server_ns() + MSEC);
+		assert_true(t.now_ns - last > 110 * SEC);
+		assert_goes_on(20 * SEC, 10 * MSEC);
+		wall -= 60 * SEC; /* a step costs nothing afterwards, either */
+		assert_goes_on(20 * SEC, 10 * MSEC);
+		assert_stepped(-60 * (int64_t)SEC);
+	}
+}
+
 /* This hub stood for 30 s: what waits is judged by when it was stored, then time goes on. */
 static void what_waited_here_is_no_step(void **state)
 {
@@ -254,6 +285,7 @@ int main(void)
 		CASE(a_step_back_is_seen_where_messages_wait),
 		CASE(a_step_that_no_message_shows_is_seen),
 		CASE(the_past_is_no_step),
+		CASE(a_single_old_report_is_not_the_present),
 		CASE(what_waited_here_is_no_step),
 		CASE(a_pause_of_this_machine_is_no_step),
 		CASE(a_burst_is_no_step),

@@ -121,7 +121,8 @@ static void own_clock_set(struct stream_time *t, uint64_t at_ns, bool present)
 
 int64_t stream_time_take(struct stream_time *t, uint64_t stored_ns, bool newest, uint64_t mono_ns)
 {
-	bool present = newest && t->empty && mono_ns - t->mono_ns < IN_HAND_NS;
+	/* the last one that was kept may be the only one, and old: nothing says when it was stored */
+	bool present = t->caught_up && newest && t->empty && mono_ns - t->mono_ns < IN_HAND_NS;
 	uint64_t at_ns = stored_ns + (uint64_t)t->moved_ns;
 	int64_t step_ns;
 
@@ -130,6 +131,7 @@ int64_t stream_time_take(struct stream_time *t, uint64_t stored_ns, bool newest,
 	t->moved_ns -= step_ns;
 	at_ns -= (uint64_t)step_ns;
 	own_clock_set(t, at_ns, present);
+	t->caught_up |= newest;
 	t->stored_ns = at_ns;
 	t->stored_mono_ns = mono_ns;
 	now_set(t, present ? t->own_ns : at_ns);

@@ -20,7 +20,8 @@ struct stream_time {             /* zeroed at first. All in ns; `mono`: this pro
 	uint64_t stored_ns;      /* when the newest message was stored, on the axis */
 	uint64_t stored_mono_ns; /* when that one was taken */
 	bool empty;              /* no message was in hand when it was last asked for one: what comes next is new */
-	bool runs;               /* by this process's clock: the past was gone through */
+	bool caught_up;          /* the server had none behind one that was taken: what comes next was not kept */
+	bool runs;               /* by this process's clock: the past was gone through, and a message came behind it */
 	uint64_t own_ns;         /* then: what the time is by that clock, at mono_ns */
 	uint64_t behind_mono_ns; /* since then no message was of the present; 0: the last one was */
 	int64_t behind_ns;       /* the least that they were off; negative */
