@@ -138,6 +138,21 @@ def links():
     expect("lost", Gpus(3, SIM_GPU_LOSE="1:60"), 1, "out of the test", gpus=[1])
 
 
+def boards_without_a_switch():
+    """A pair has a part of the NVLinks there: 4 of 12, or 6 of 18, and the table's rate by as much."""
+    def every(percent):
+        return ",".join(f"{a}-{b}:{percent}" for a in range(4) for b in range(4) if a != b)
+    for name, n, ends, percent, code, word in (("A100-SXM4-40GB", 12, "gpus", 330, 0, ""),  # 93 GB/s of 100
+                                               ("H100 80GB HBM3", 18, "gpus", 190, 0, ""),  # 138 of 150
+                                               ("H100 80GB HBM3", 18, "gpus", 330, 1, "NVLink, one way, 6 of 18 links"),
+                                               ("A100-SXM4-40GB", 12, "switch", 330, 1, "NVLink, one way, Azure"),
+                                               ("A100-SXM4-40GB", 12, "unknown", 330, 0, "")):
+        g = Gpus(4, SIM_GPU_NAME=f"NVIDIA {name}", SIM_NVLINKS=n, SIM_NVLINK_ENDS=ends, SIM_P2P_SLOW=every(percent))
+        by = expect(f"4 of {name}, {n} NVLinks to {ends}, {percent} % longer", g, code, word, args=AGAIN)
+        notes = by["end"][0]["notes"]
+        job.check(len(notes) == (ends == "unknown") and all("where its NVLinks lead" in x for x in notes), f"{notes}")
+
+
 def baseline():
     """Three links alike: what they did before is what they are held to; and rounds for as long as --time says."""
     g = Gpus(3)
@@ -197,5 +212,5 @@ def refused():
               out + err)
 
 
-for case in (healthy, slow_pair, dips, live, wrong_data, links, baseline, refused):
+for case in (healthy, slow_pair, dips, live, wrong_data, links, boards_without_a_switch, baseline, refused):
     case()

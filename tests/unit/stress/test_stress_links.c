@@ -116,7 +116,7 @@ static void gpus_are(const char *name, int links, int links_active)
 	for (int i = 0; i < run.n_gpus; i++) {
 		strcpy(run.gpus[i].name, name);
 		p.gpus[i].links = links;
-		p.gpus[i].links_active = links_active;
+		p.gpus[i].links_active = p.gpus[i].links_switch = links_active;
 	}
 }
 
@@ -130,13 +130,74 @@ static void test_nvlinks_down(void **state)
 	for (int i = 0; i < 8; i++) {
 		assert_non_null(strstr(run.faults[i].text, "none of its 18 NVLinks is active"));
 		assert_int_equal(run.faults[i].gpu, i);
-		assert_true(p.links[i][!i].rates[LINK_COPY].judged.failed);
-		assert_int_equal(run.gpus[i].n_faults, 2);
+		assert_int_equal(run.gpus[i].n_faults,
+				 1); /* what sort of board it is cannot be seen, nor a row for it */
 	}
+	links_make(8);
+	gpus_are("NVIDIA H100 80GB HBM3", 18, 18);
+	p.gpus[5].links_active = p.gpus[5].links_switch = 0;
+	for (int i = 0; i < 64; i++)
+		p.links[i / 8][i % 8].rates[LINK_COPY].judged.value = i / 8 == 5 || i % 8 == 5 ? 25 : 390;
+	judge();
+	assert_int_equal(run.n_faults, 2);
+	assert_int_equal(run.gpus[5].n_faults, 2);
+	assert_non_null(strstr(run.faults[0].text, "0 of its NVLinks are active, of others of its kind 18"));
+	assert_non_null(strstr(run.faults[1].text, "all its links to other GPUs are slow"));
 	links_make(8);
 	gpus_are("NVIDIA H100 80GB HBM3", 0, 0); /* NVML does not say: nothing is held to NVLink's rate */
 	judge();
 	assert_int_equal(run.n_faults, 0);
+}
+
+static void rates_are(double gb_s)
+{
+	for (int i = 0; i < run.n_gpus * run.n_gpus; i++)
+		p.links[i / run.n_gpus][i % run.n_gpus].rates[LINK_COPY].judged.value = gb_s;
+}
+
+/* Boards of four have no switch: as many links to each other GPU. */
+static void straight_links_make(const char *name, int links, double gb_s)
+{
+	links_make(4);
+	gpus_are(name, links, links);
+	rates_are(gb_s);
+	for (int i = 0; i < 4; i++) {
+		p.gpus[i].links_switch = 0;
+		for (int j = 0; j < 4; j++)
+			p.gpus[i].links_to[j] = i == j ? 0 : links / 3;
+	}
+}
+
+static void test_rows_by_links_of_a_pair(void **state)
+{
+	(void)state;
+	straight_links_make("NVIDIA A100-SXM4-40GB", 12, 93);
+	judge();
+	assert_int_equal(run.n_faults, 0);
+	assert_int_equal(run.notes.n, 0);
+	straight_links_make("NVIDIA H100 80GB HBM3", 18, 135);
+	judge();
+	assert_int_equal(run.n_faults, 0);
+	straight_links_make("NVIDIA A100-SXM4-40GB", 12, 70); /* all alike: by the table */
+	judge();
+	assert_int_equal(run.n_faults, 4);
+	assert_non_null(strstr(run.faults[0].text, "NVLink, one way, 4 of 12 links"));
+	links_make(4); /* of a board of eight: through the switch a pair has all links */
+	gpus_are("NVIDIA A100-SXM4-40GB", 12, 12);
+	rates_are(93);
+	judge();
+	assert_int_equal(run.n_faults, 4);
+	links_make(4); /* a driver that does not say where they lead */
+	gpus_are("NVIDIA A100-SXM4-40GB", 12, 12);
+	rates_are(93);
+	for (int i = 0; i < 4; i++) {
+		p.gpus[i].links_switch = 0;
+		p.gpus[i].links_unknown = 12;
+	}
+	judge();
+	assert_int_equal(run.n_faults, 0);
+	assert_int_equal(run.notes.n, 1);
+	assert_non_null(strstr(run.notes.texts[0], "does not say where its NVLinks lead"));
 }
 
 /* Cards with connectors that no bridge joins are healthy. */
@@ -187,6 +248,7 @@ int main(void)
 		cmocka_unit_test(test_a_gpu),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_nvlinks_down),
+		cmocka_unit_test(test_rows_by_links_of_a_pair),
 		cmocka_unit_test(test_no_bridge),
 		cmocka_unit_test(test_through_the_host),
 	};

@@ -20,7 +20,8 @@ enum { NVML_TEMPERATURE_GPU = 0 };
 enum { NVML_ECC_CORRECTED = 0, NVML_ECC_UNCORRECTED = 1, NVML_ECC_VOLATILE = 0 };
 enum { NVML_EVENT_XID = 8 };
 enum { NVML_FI_MEMORY_TEMP = 82 };
-enum { /* reasons for lower clocks */
+enum { NVML_NVLINK_TO_GPU = 0, NVML_NVLINK_TO_CPU = 1, NVML_NVLINK_TO_SWITCH = 2 }; /* nvmlIntNvLinkDeviceType_t */
+enum {                                                                              /* reasons for lower clocks */
        NVML_REASON_SW_POWER = 0x4,
        NVML_REASON_HW_SLOWDOWN = 0x8,
        NVML_REASON_SW_THERMAL = 0x20,
@@ -42,6 +43,12 @@ struct nvml_process { /* nvmlProcessInfo_v2_t */
 
 struct nvml_utilization {
 	unsigned int gpu, memory;
+};
+
+struct nvml_pci { /* nvmlPciInfo_t */
+	char bus_id_legacy[16];
+	unsigned int domain, bus, device, device_id, subsystem_id;
+	char bus_id[32];
 };
 
 struct nvml_event { /* nvmlEventData_t */
@@ -90,6 +97,9 @@ struct nvml_field { /* nvmlFieldValue_t */
 	  (void *device, unsigned int *corrected, unsigned int *uncorrected, unsigned int *pending, \
 	   unsigned int *failed)) \
 	X(link_state, "nvmlDeviceGetNvLinkState", false, (void *device, unsigned int link, int *active)) \
+	X(link_type, "nvmlDeviceGetNvLinkRemoteDeviceType", false, (void *device, unsigned int link, int *type)) \
+	X(link_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2", false, \
+	  (void *device, unsigned int link, struct nvml_pci *pci)) \
 	X(width, "nvmlDeviceGetCurrPcieLinkWidth", false, (void *device, unsigned int *lanes)) \
 	X(width_max, "nvmlDeviceGetMaxPcieLinkWidth", false, (void *device, unsigned int *lanes)) \
 	X(generation, "nvmlDeviceGetCurrPcieLinkGeneration", false, (void *device, unsigned int *generation)) \

@@ -39,6 +39,8 @@ struct p2p_gpu {
 	struct link_rate host[NODES_MAX][N_WAYS_HOST];
 	int node;                /* of the GPU; -1: not known */
 	int links_active, links; /* NVLink; 0: none, or NVML does not say */
+	/* Where the active ones lead: to a switch, to each of these GPUs; NVML does not say. */
+	int links_switch, links_to[STRESS_GPUS_MAX], links_unknown;
 	unsigned int width, width_max, generation, generation_max;
 };
 
@@ -70,6 +72,12 @@ struct host_values {
 int p2p_host(struct p2p *p, int gpu, struct host_values *values);
 void p2p_nodes_find(struct p2p *p);
 void p2p_state(struct p2p *p, int gpu);
+
+/* p2p_nvlink.c: asks NVML for a GPU's NVLinks and where they lead. */
+void p2p_nvlinks_read(struct p2p *p, int gpu);
+/* How many of the NVLinks of `from` can carry a copy to `to`: all of them through a switch, active or not; else those
+ * that lead there. 0: none, or NVML does not say. */
+int p2p_nvlinks_between(const struct p2p *p, int from, int to);
 
 /* p2p_again.c: the links that are below their bound, turn by turn. 0 or -EIO. */
 int p2p_again(struct p2p *p, const struct baseline *baseline);

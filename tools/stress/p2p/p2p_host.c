@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * p2p_host.c - a GPU's copies from and to the host: pinned memory of each NUMA node in turn, touched by a thread on its
- * CPUs; and what NVML says of its NVLinks and its PCIe link, while they are in use.
+ * CPUs; and what NVML says of its PCIe link, while it is in use.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +16,6 @@
 
 #define COPIES 8
 #define TURNS 3
-#define LINKS_MAX 36
 #define HOST_BYTES_MAX (128ull << 20)
 
 static bool text_read(const char *path, char *text, int size)
@@ -72,15 +71,8 @@ void p2p_state(struct p2p *p, int i)
 	const struct nvml *nvml = &p->run->nvml;
 	void *device = p->run->gpus[i].nvml;
 	struct p2p_gpu *g = &p->gpus[i];
-	int active;
 
-	g->links = g->links_active = 0;
-	for (unsigned int link = 0; nvml->link_state && link < LINKS_MAX; link++) {
-		if (nvml->link_state(device, link, &active))
-			break;
-		g->links++;
-		g->links_active += active != 0;
-	}
+	p2p_nvlinks_read(p, i);
 	if (!nvml->width || !nvml->width_max || nvml->width(device, &g->width) ||
 	    nvml->width_max(device, &g->width_max))
 		g->width = g->width_max = 0;

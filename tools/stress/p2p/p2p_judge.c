@@ -42,14 +42,30 @@ static bool is_like(const struct p2p *p, int from, int to, int i, int j, enum li
 	       g[j].class == g[to].class;
 }
 
-static void row_take(struct bounds *b, const char *device, int measure)
+static void row_take(struct bounds *b, const struct link_row *row, double share, const char *share_text)
 {
-	const struct link_row *row = link_row_find(device, measure);
+	b->least = row->least * share;
+	snprintf(b->row, sizeof(b->row), "table, %s: %s%s, %s, %s", row->device, row->condition, share_text,
+		 row->source, row->date);
+}
 
-	if (!row)
-		return;
-	b->least = row->least;
-	snprintf(b->row, sizeof(b->row), "table, %s: %s, %s, %s", row->device, row->condition, row->source, row->date);
+/* The row is that of boards where all NVLinks of a GPU lead to a switch. Without one a pair has some of them. */
+static void nvlink_row_take(struct p2p *p, struct bounds *b, int from, int to)
+{
+	const struct stress_gpu *gpu = &p->run->gpus[from];
+	const struct link_row *row = link_row_find(gpu->name, LINK_COPY);
+	int links = p->gpus[from].links, between = p2p_nvlinks_between(p, from, to);
+	char text[48] = "";
+
+	if (row && between && between < links)
+		snprintf(text, sizeof(text), ", %d of %d links", between, links);
+	if (row && between)
+		row_take(b, row, (double)between / links, text);
+	else if (row && !b->baseline && p->gpus[from].links_unknown)
+		run_note(p->run,
+			 "%s: NVML does not say where its NVLinks lead: copies between GPUs are compared with each "
+			 "other, and with no table",
+			 gpu->name);
 }
 
 enum better link_better(enum link_measure measure)
@@ -94,7 +110,6 @@ static void hold(struct p2p *p, struct judgement *j, const struct bounds *b)
 
 static void link_hold(struct p2p *p, int from, int to, enum link_measure measure, const struct baseline *baseline)
 {
-	bool has_nvlinks = p->gpus[from].links && p->gpus[to].links; /* active or not: a dead one is held, too */
 	char name[64];
 	struct bounds b;
 
@@ -112,8 +127,8 @@ static void link_hold(struct p2p *p, int from, int to, enum link_measure measure
 			if (is_like(p, from, to, i, k, measure) && p->links[i][k].rates[measure].judged.measured &&
 			    !(measure == LINK_BOTH && i == to && k == from))
 				b.others[b.n_others++] = p->links[i][k].rates[measure].judged.value;
-	if (measure == LINK_COPY && has_nvlinks)
-		row_take(&b, p->run->gpus[from].name, LINK_COPY);
+	if (measure == LINK_COPY)
+		nvlink_row_take(p, &b, from, to);
 	hold(p, &p->links[from][to].rates[measure].judged, &b);
 	free(b.others);
 }
@@ -126,6 +141,7 @@ static bool node_is_own(const struct p2p *p, int gpu, int node)
 static void host_hold(struct p2p *p, int gpu, int node, int way, const struct baseline *baseline)
 {
 	double others[STRESS_GPUS_MAX * NODES_MAX];
+	const struct link_row *row = link_row_find(p->run->gpus[gpu].name, LINK_HOST);
 	bool own = node_is_own(p, gpu, node);
 	char name[64];
 	struct bounds b;
@@ -138,8 +154,8 @@ static void host_hold(struct p2p *p, int gpu, int node, int way, const struct ba
 			if (i != gpu && node_is_own(p, i, k) == own && p->gpus[i].host[k][way].judged.measured &&
 			    p->run->gpus[i].class == p->run->gpus[gpu].class)
 				others[b.n_others++] = p->gpus[i].host[k][way].judged.value;
-	if (own)
-		row_take(&b, p->run->gpus[gpu].name, LINK_HOST);
+	if (own && row)
+		row_take(&b, row, 1, "");
 	hold(p, &p->gpus[gpu].host[node][way].judged, &b);
 }
 
