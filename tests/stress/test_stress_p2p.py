@@ -123,19 +123,28 @@ def links():
         g = Gpus(3)
         g.fault(2, bit)
         expect(what, g, 1, word, gpus=[2])
-    for n, name, down, code, word in ((8, "NVIDIA H100 80GB HBM3", "25", 1, "none of its 18 NVLinks is active"),
-                                      (3, "NVIDIA RTX A6000", "25", 0, "")):
-        every = ",".join(f"{a}-{b}:1500" for a in range(n) for b in range(n) if a != b)  # 25 GB/s: PCIe
-        g = Gpus(n, SIM_GPU_NAME=name, SIM_NVLINKS_DOWN="1", SIM_P2P_SLOW=every)
-        by = expect(f"no NVLink of {name}", g, code, word, "all its links to other GPUs", args=AGAIN)
-        job.check(sum(word in f["summary"] for f in by.get("fault", [])) == n * code, f"{by.get('fault')}")
-        job.check(code or "none of its 18 NVLinks" in by["end"][0]["notes"][0], f"{by['end']}")
     # no peer access at all: all copies go through the host, one of them slow in each turn
     none = ",".join(f"{a}-{b}" for a in range(3) for b in range(3) if a != b)
     expect("a host without peer access", Gpus(3, SIM_P2P_NONE=none, SIM_P2P_SLOW="0-1:80"), 0)
     expect("below the table", Gpus(2, SIM_GPU_NAME="NVIDIA H200", SIM_P2P_SLOW="0-1:40,1-0:40"), 1, "table, *H200:",
            gpus=[0, 1], args=AGAIN)
     expect("lost", Gpus(3, SIM_GPU_LOSE="1:60"), 1, "out of the test", gpus=[1])
+
+
+def nvlinks_down():
+    """None is active, so all copies go over PCIe, alike: a fault on a board, a note of cards, else no verdict."""
+    for n, name, fabric, code in ((8, "NVIDIA B200", 3, 1), (8, "NVIDIA H100 80GB HBM3", 3, 1),
+                                  (4, "NVIDIA X300", 3, 1), (4, "NVIDIA X300", 0, 3), (3, "NVIDIA RTX A6000", 0, 0)):
+        every = ",".join(f"{a}-{b}:1500" for a in range(n) for b in range(n) if a != b)  # 25 GB/s
+        g = Gpus(n, SIM_GPU_NAME=name, SIM_NVLINKS_DOWN="0", SIM_FABRIC=fabric, SIM_P2P_SLOW=every)
+        by = expect(f"no NVLink of {n} {name}, fabric {fabric}", g, code, "none of its 18 NVLinks", args=AGAIN)
+        job.check(len(by.get("fault", [])) == (n if code == 1 else 0), f"{by.get('fault')}")
+        job.check(code == 1 or "active" in by["end"][0]["notes"][0], f"{by['end']}")
+        job.check(all(v["passed"] == (code == 0) for v in by["verdict"]), f"{by['verdict']}")
+    p = subprocess.run(argv(), capture_output=True, text=True, timeout=120,
+                       env=Gpus(2, SIM_GPU_NAME="NVIDIA X300", SIM_NVLINKS_DOWN="0").env)
+    job.check(p.returncode == 3 and "passed" not in p.stdout and "NVLinks of NVIDIA X300 are not judged" in p.stderr,
+              p.stdout + p.stderr)
 
 
 def boards_without_a_switch():
@@ -212,5 +221,6 @@ def refused():
               out + err)
 
 
-for case in (healthy, slow_pair, dips, live, wrong_data, links, boards_without_a_switch, baseline, refused):
+for case in (healthy, slow_pair, dips, live, wrong_data, links, nvlinks_down, boards_without_a_switch, baseline,
+             refused):
     case()

@@ -147,6 +147,39 @@ static void test_nvlinks_down(void **state)
 	gpus_are("NVIDIA H100 80GB HBM3", 0, 0); /* NVML does not say: nothing is held to NVLink's rate */
 	judge();
 	assert_int_equal(run.n_faults, 0);
+	assert_non_null(strstr(p.not_judged, "NVML shows none")); /* and it is no pass */
+}
+
+/* GPUs without a row of rates have boards, too. What says nothing of itself is no pass, and no fault. */
+static void test_boards_down(void **state)
+{
+	static const char *const boards[] = { "NVIDIA B200",          "NVIDIA B300 SXM6 AC",  "NVIDIA GB200",
+					      "NVIDIA H800",          "NVIDIA H20",           "NVIDIA GH200 120GB",
+					      "Tesla V100-SXM2-32GB", "NVIDIA A800-SXM4-80GB" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++) {
+		links_make(8);
+		gpus_are(boards[i], 18, 0);
+		judge();
+		assert_int_equal(run.n_faults, 8);
+		assert_non_null(strstr(run.faults[0].text, "none of its 18 NVLinks is active"));
+	}
+	for (int seen = 0; seen < 3; seen++) { /* nothing; its fabric; switches on the bus */
+		links_make(8);
+		gpus_are("NVIDIA X300", 18, 0);
+		p.gpus[0].fabric = seen == 1 ? 1 : 0;
+		p.n_switches = seen == 2 ? 4 : 0;
+		judge();
+		assert_int_equal(run.n_faults, seen ? 8 : 0);
+		assert_int_equal(p.not_judged[0] != 0, !seen);
+		assert_int_equal(p.gpus[7].links_not_judged, !seen);
+	}
+	links_make(8);
+	gpus_are("NVIDIA X300", 0, 0); /* it has none, for all that is known */
+	judge();
+	assert_int_equal(run.n_faults + run.notes.n, 0);
+	assert_false(p.not_judged[0]);
 }
 
 static void rates_are(double gb_s)
@@ -203,15 +236,27 @@ static void test_rows_by_links_of_a_pair(void **state)
 /* Cards with connectors that no bridge joins are healthy. */
 static void test_no_bridge(void **state)
 {
-	static const char *const cards[] = { "NVIDIA A100 80GB PCIe", "NVIDIA H200 NVL", "NVIDIA RTX A6000" };
+	static const char *const cards[] = { "NVIDIA A100 80GB PCIe",
+					     "NVIDIA A100-PCIE-40GB",
+					     "NVIDIA H100 PCIe",
+					     "NVIDIA H100 NVL",
+					     "NVIDIA H200 NVL",
+					     "NVIDIA A30",
+					     "NVIDIA RTX A6000",
+					     "NVIDIA A40",
+					     "NVIDIA A800 40GB Active",
+					     "NVIDIA A100X",
+					     "Quadro GV100",
+					     "NVIDIA GeForce RTX 3090" };
 
 	(void)state;
-	for (int i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(cards) / sizeof(cards[0]); i++) {
 		links_make(4);
 		gpus_are(cards[i], 12, 0);
 		judge();
 		assert_int_equal(run.n_faults, 0);
 		assert_int_equal(run.notes.n, 1);
+		assert_false(p.not_judged[0]);
 		assert_non_null(strstr(run.notes.texts[0], "none of its 12 NVLinks is active"));
 	}
 }
@@ -249,6 +294,7 @@ int main(void)
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_nvlinks_down),
 		cmocka_unit_test(test_rows_by_links_of_a_pair),
+		cmocka_unit_test(test_boards_down),
 		cmocka_unit_test(test_no_bridge),
 		cmocka_unit_test(test_through_the_host),
 	};

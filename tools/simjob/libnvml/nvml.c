@@ -436,7 +436,10 @@ EXPORT int nvmlDeviceGetNvLinkState(struct sim_gpu *gpu, unsigned int link, int 
 {
 	if (link >= nr_links())
 		return INVALID_ARGUMENT;
-	*ret_active = !getenv("SIM_NVLINKS_DOWN") && !(gpu->faults & SIM_GPU_NVLINK_DOWN && link == 3);
+	/* from that GPU on */
+	*ret_active =
+		!(getenv("SIM_NVLINKS_DOWN") && index_of(gpu) >= (unsigned int)atoi(getenv("SIM_NVLINKS_DOWN"))) &&
+		!(gpu->faults & SIM_GPU_NVLINK_DOWN && link == 3);
 	return check(gpu);
 }
 
@@ -468,6 +471,12 @@ EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct sim_gpu *gpu, unsigned int
 	memset(ret_pci, 0, sizeof(*ret_pci));
 	ret_pci->bus = ends_are("gpus") ? 0x10 + peer + (peer >= index_of(gpu)) : 0x80 + link / 3;
 	snprintf(ret_pci->bus_id, sizeof(ret_pci->bus_id), "00000000:%02X:00.0", ret_pci->bus);
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetGpuFabricInfo(struct sim_gpu *gpu, unsigned char *ret_fabric)
+{
+	ret_fabric[24] = getenv("SIM_FABRIC") ? atoi(getenv("SIM_FABRIC")) : 0; /* the state */
 	return check(gpu);
 }
 

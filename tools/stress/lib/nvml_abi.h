@@ -51,6 +51,15 @@ struct nvml_pci { /* nvmlPciInfo_t */
 	char bus_id[32];
 };
 
+enum { NVML_FABRIC_NOT_SUPPORTED = 0 };
+
+struct nvml_fabric { /* nvmlGpuFabricInfo_t */
+	unsigned char cluster_uuid[16];
+	int status;
+	unsigned int clique;
+	unsigned char state;
+};
+
 struct nvml_event { /* nvmlEventData_t */
 	void *device;
 	unsigned long long type, data;
@@ -100,6 +109,7 @@ struct nvml_field { /* nvmlFieldValue_t */
 	X(link_type, "nvmlDeviceGetNvLinkRemoteDeviceType", false, (void *device, unsigned int link, int *type)) \
 	X(link_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2", false, \
 	  (void *device, unsigned int link, struct nvml_pci *pci)) \
+	X(fabric, "nvmlDeviceGetGpuFabricInfo", false, (void *device, struct nvml_fabric *fabric)) \
 	X(width, "nvmlDeviceGetCurrPcieLinkWidth", false, (void *device, unsigned int *lanes)) \
 	X(width_max, "nvmlDeviceGetMaxPcieLinkWidth", false, (void *device, unsigned int *lanes)) \
 	X(generation, "nvmlDeviceGetCurrPcieLinkGeneration", false, (void *device, unsigned int *generation)) \

@@ -41,6 +41,8 @@ struct p2p_gpu {
 	int links_active, links; /* NVLink; 0: none, or NVML does not say */
 	/* Where the active ones lead: to a switch, to each of these GPUs; NVML does not say. */
 	int links_switch, links_to[STRESS_GPUS_MAX], links_unknown;
+	bool links_not_judged;
+	int fabric; /* NVML_FABRIC_*: of its switches; not supported where NVML does not say */
 	unsigned int width, width_max, generation, generation_max;
 };
 
@@ -52,6 +54,8 @@ struct p2p {
 	volatile uint32_t *flag;
 	void *host;
 	int nodes[NODES_MAX], n_nodes; /* of memory */
+	int n_switches;                /* NVSwitches on the PCI bus */
+	char not_judged[LIBRARY_WHY];  /* why NVLinks got no verdict; "": they have one */
 	struct p2p_gpu gpus[STRESS_GPUS_MAX];
 	struct link links[STRESS_GPUS_MAX][STRESS_GPUS_MAX]; /* [from][to] */
 };
@@ -78,6 +82,11 @@ void p2p_nvlinks_read(struct p2p *p, int gpu);
 /* How many of the NVLinks of `from` can carry a copy to `to`: all of them through a switch, active or not; else those
  * that lead there. 0: none, or NVML does not say. */
 int p2p_nvlinks_between(const struct p2p *p, int from, int to);
+
+/* p2p_board.c: looks for NVSwitches; then, after a round: leaves a fault of NVLinks that should be active and are not,
+ * and p->not_judged where nothing says whether they should. */
+void p2p_switches_find(struct p2p *p);
+void p2p_nvlinks_judge(struct p2p *p, int gpu);
 
 /* p2p_again.c: the links that are below their bound, turn by turn. 0 or -EIO. */
 int p2p_again(struct p2p *p, const struct baseline *baseline);

@@ -269,44 +269,6 @@ static void host_judge(struct p2p *p, int gpu, int node, int way)
 		run_note(p->run, "GPU %d: %s", p->run->gpus[gpu].ordinal, fault.text);
 }
 
-/* None is active on any GPU of this kind. A GPU of the table is on a board that joins all by NVLink; a card may have
- * its connectors free. */
-static void nvlinks_down(struct p2p *p, int gpu, struct fault *fault)
-{
-	const char *device = p->run->gpus[gpu].name;
-	int links = p->gpus[gpu].links;
-
-	if (link_row_find(device, LINK_COPY)) {
-		snprintf(fault->text, sizeof(fault->text),
-			 "none of its %d NVLinks is active, nor of others of its kind: look at the fabric manager "
-			 "(systemctl status nvidia-fabricmanager) and at nvidia-smi nvlink -s",
-			 links);
-		run_fault(p->run, fault);
-	} else {
-		run_note(p->run, "%s: none of its %d NVLinks is active: if a bridge joins these GPUs, look at it",
-			 device, links);
-	}
-}
-
-/* As many as others of its kind have. */
-static void nvlinks_judge(struct p2p *p, int gpu)
-{
-	const struct p2p_gpu *g = &p->gpus[gpu];
-	struct fault fault = { .kind = FAULT_LINK, .gpu = gpu, .measure = -1 };
-	int most = 0;
-
-	for (int i = 0; i < p->run->n_gpus; i++)
-		if (p->run->gpus[i].class == p->run->gpus[gpu].class && p->gpus[i].links_active > most)
-			most = p->gpus[i].links_active;
-	if (g->links_active < most) {
-		snprintf(fault.text, sizeof(fault.text), "%d of its NVLinks are active, of others of its kind %d",
-			 g->links_active, most);
-		run_fault(p->run, &fault);
-	} else if (g->links && !most) {
-		nvlinks_down(p, gpu, &fault);
-	}
-}
-
 /* All lanes, and its generation while in use. */
 static void pcie_judge(struct p2p *p, int gpu)
 {
@@ -359,7 +321,7 @@ void p2p_judge(struct p2p *p)
 
 	access_judge(p);
 	for (int i = 0; i < n; i++) /* before the rates, of which it is the cause */
-		nvlinks_judge(p, i);
+		p2p_nvlinks_judge(p, i);
 	for (int m = 0; m < N_LINK_MEASURES; m++)
 		measure_faults(p, m);
 	for (int i = 0; i < n; i++) {

@@ -40,6 +40,15 @@ static int link_leads_to(const struct p2p *p, void *device, unsigned int link)
 												   : LEADS_UNKNOWN;
 }
 
+static int fabric_state(const struct p2p *p, void *device)
+{
+	const struct nvml *nvml = &p->run->nvml;
+	struct nvml_fabric fabric;
+
+	memset(&fabric, 0, sizeof(fabric));
+	return nvml->fabric && !nvml->fabric(device, &fabric) ? fabric.state : NVML_FABRIC_NOT_SUPPORTED;
+}
+
 void p2p_nvlinks_read(struct p2p *p, int i)
 {
 	const struct nvml *nvml = &p->run->nvml;
@@ -49,6 +58,7 @@ void p2p_nvlinks_read(struct p2p *p, int i)
 
 	g->links = g->links_active = g->links_switch = g->links_unknown = 0;
 	memset(g->links_to, 0, sizeof(g->links_to));
+	g->fabric = fabric_state(p, device);
 	for (unsigned int link = 0; nvml->link_state && link < LINKS_MAX; link++) {
 		int to;
 

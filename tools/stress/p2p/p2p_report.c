@@ -62,7 +62,7 @@ static void end_json(const struct p2p *p, int status, const char *partial)
 		cJSON_AddNumberToObject(line, "nvlinks_active", p->gpus[i].links_active);
 		cJSON_AddNumberToObject(line, "pcie_lanes", p->gpus[i].width);
 		cJSON_AddNumberToObject(line, "pcie_generation", p->gpus[i].generation);
-		cJSON_AddBoolToObject(line, "passed", !p->run->gpus[i].n_faults);
+		cJSON_AddBoolToObject(line, "passed", !p->run->gpus[i].n_faults && !p->gpus[i].links_not_judged);
 		json_line_end(line);
 	}
 	json_end_line(status, partial, run_elapsed_s(p->run), &p->run->notes);
@@ -113,6 +113,8 @@ static void verdict_print(const struct p2p *p, int i, const char *partial)
 	if (first)
 		printf("FAILED, %u faults, the first: %s: %s\n", run->gpus[i].n_faults, fault_kind_name(first->kind),
 		       first->text);
+	else if (p->gpus[i].links_not_judged)
+		printf("no fault, its NVLinks are not judged\n");
 	else
 		printf("%s\n", *partial ? "no fault so far (partial)" : "passed");
 }

@@ -144,6 +144,8 @@ static int status_of(struct p2p *p, int err, struct stress_result *result)
 			 (unsigned long long)p->bytes);
 	else if (p->run->stopped && !p->rounds)
 		snprintf(result->why, sizeof(result->why), "stopped before everything had its turn: no verdict");
+	else if (p->not_judged[0])
+		snprintf(result->why, sizeof(result->why), "%s", p->not_judged);
 	return result->why[0] ? STRESS_IMPOSSIBLE : STRESS_PASSED;
 }
 
@@ -175,6 +177,7 @@ static int test_run(struct p2p *p, const struct baseline *baseline, struct stres
 	p2p_report_begin(p);
 	links_find(p);
 	p2p_nodes_find(p);
+	p2p_switches_find(p);
 	err = all_measure(p);
 	if (p->rounds && !err)
 		err = p2p_again(p, baseline);

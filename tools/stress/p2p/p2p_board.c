@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * p2p_board.c - whether a GPU has the NVLinks that it should have. As many as others of its kind; where none of all has
+ * one, it counts what joins them: a board always does, a card has a bridge or none. What nothing shows is not judged.
+ */
+#include <dirent.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/stress/p2p/boards.h"
+
+static const struct {
+	const char *device;
+	enum board_kind kind;
+} boards[] = {
+#define BOARD(...) { __VA_ARGS__ },
+#include "tools/stress/p2p/boards.def"
+#undef BOARD
+};
+
+enum board_kind board_kind_find(const char *device)
+{
+	for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++)
+		if (!fnmatch(boards[i].device, device, 0))
+			return boards[i].kind;
+	return BOARD_UNKNOWN;
+}
+
+static bool file_begins(const char *folder, const char *device, const char *name, const char *text)
+{
+	char path[400], line[16] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%.200s/%.100s/%s", folder, device, name);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	if (!fgets(line, sizeof(line), f))
+		line[0] = 0;
+	fclose(f);
+	return !strncmp(line, text, strlen(text));
+}
+
+/* Bridges of NVIDIA's. From the fifth generation on they are not on the PCI bus. */
+void p2p_switches_find(struct p2p *p)
+{
+	const char *given = getenv("RANKTRACE_SYSFS"), *root = given ? given : "/sys";
+	struct dirent *entry;
+	char folder[256];
+	DIR *d;
+
+	snprintf(folder, sizeof(folder), "%.200s/bus/pci/devices", root);
+	d = opendir(folder);
+	while (d && (entry = readdir(d)))
+		p->n_switches += file_begins(folder, entry->d_name, "vendor", "0x10de") &&
+				 file_begins(folder, entry->d_name, "class", "0x0680");
+	if (d)
+		closedir(d);
+}
+
+/* On the PCI bus, at the end of a link, by the fabric. */
+static bool sees_switch(const struct p2p *p, int gpu)
+{
+	for (int i = 0; i < p->run->n_gpus; i++)
+		if (p->run->gpus[i].class == p->run->gpus[gpu].class &&
+		    (p->gpus[i].links_switch || p->gpus[i].fabric != NVML_FABRIC_NOT_SUPPORTED))
+			return true;
+	return p->n_switches > 0;
+}
+
+/* By its name; else by what is seen of a switch. */
+static enum board_kind board_kind_of(const struct p2p *p, int gpu)
+{
+	enum board_kind kind = board_kind_find(p->run->gpus[gpu].name);
+
+	return kind == BOARD_UNKNOWN && sees_switch(p, gpu) ? BOARD_MODULE : kind;
+}
+
+static void not_judged(struct p2p *p, int gpu, const char *why)
+{
+	p->gpus[gpu].links_not_judged = true;
+	snprintf(p->not_judged, sizeof(p->not_judged), "the NVLinks of %s are not judged: %s", p->run->gpus[gpu].name,
+		 why);
+	run_note(p->run, "%s", p->not_judged);
+}
+
+/* None is active on any GPU of this kind. */
+static void board_down(struct p2p *p, int gpu)
+{
+	struct fault fault = { .kind = FAULT_LINK, .gpu = gpu, .measure = -1 };
+
+	if (!p->gpus[gpu].links) {
+		not_judged(p, gpu,
+			   "NVML shows none, and their board joins them by NVLinks: look at nvidia-smi nvlink -s, and "
+			   "at NVreg_NvLinkDisable among the options of the module nvidia");
+		return;
+	}
+	snprintf(fault.text, sizeof(fault.text),
+		 "none of its %d NVLinks is active, nor of others of its kind: look at the fabric manager "
+		 "(systemctl status nvidia-fabricmanager) and at nvidia-smi nvlink -s",
+		 p->gpus[gpu].links);
+	run_fault(p->run, &fault);
+}
+
+static void nvlinks_down(struct p2p *p, int gpu)
+{
+	enum board_kind kind = board_kind_of(p, gpu);
+	int links = p->gpus[gpu].links;
+
+	if (kind == BOARD_MODULE)
+		board_down(p, gpu);
+	else if (links && kind == BOARD_CARD)
+		run_note(p->run, "%s: none of its %d NVLinks is active: if a bridge joins these GPUs, look at it",
+			 p->run->gpus[gpu].name, links);
+	else if (links)
+		not_judged(
+			p, gpu,
+			"none is active, and nothing shows whether a board or a bridge joins these GPUs (their name, a "
+			"switch, a fabric): look at nvidia-smi nvlink -s");
+}
+
+void p2p_nvlinks_judge(struct p2p *p, int gpu)
+{
+	const struct p2p_gpu *g = &p->gpus[gpu];
+	struct fault fault = { .kind = FAULT_LINK, .gpu = gpu, .measure = -1 };
+	int most = 0;
+
+	for (int i = 0; i < p->run->n_gpus; i++)
+		if (p->run->gpus[i].class == p->run->gpus[gpu].class && p->gpus[i].links_active > most)
+			most = p->gpus[i].links_active;
+	if (g->links_active < most) {
+		snprintf(fault.text, sizeof(fault.text), "%d of its NVLinks are active, of others of its kind %d",
+			 g->links_active, most);
+		run_fault(p->run, &fault);
+	} else if (!most) {
+		nvlinks_down(p, gpu);
+	}
+}
