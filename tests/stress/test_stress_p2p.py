@@ -141,6 +141,13 @@ def nvlinks_down():
         job.check(len(by.get("fault", [])) == (n if code == 1 else 0), f"{by.get('fault')}")
         job.check(code == 1 or "active" in by["end"][0]["notes"][0], f"{by['end']}")
         job.check(all(v["passed"] == (code == 0) for v in by["verdict"]), f"{by['verdict']}")
+    # three cards, of which a bridge joins two; a board of which one GPU has none
+    for name, ends, code in (("NVIDIA RTX A6000", "gpus", 0), ("NVIDIA B200", "switch", 1)):
+        g = Gpus(3, SIM_GPU_NAME=name, SIM_NVLINK_ENDS=ends, SIM_NVLINKS_DOWN="2")
+        by = expect(f"no NVLink of one {name}", g, code, "0 of its NVLinks are active", args=AGAIN)
+        notes = by["end"][0]["notes"]
+        job.check(len(by.get("fault", [])) == code and len(notes) == 1 - code, f"{by}")
+        job.check(all("GPU 2: 0 of its NVLinks are active, of others of its kind 18" in x for x in notes), f"{notes}")
     p = subprocess.run(argv(), capture_output=True, text=True, timeout=120,
                        env=Gpus(2, SIM_GPU_NAME="NVIDIA X300", SIM_NVLINKS_DOWN="0").env)
     job.check(p.returncode == 3 and "passed" not in p.stdout and "NVLinks of NVIDIA X300 are not judged" in p.stderr,

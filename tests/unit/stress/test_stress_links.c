@@ -182,6 +182,36 @@ static void test_boards_down(void **state)
 	assert_false(p.not_judged[0]);
 }
 
+/* A pair with a bridge beside cards with none; a bridge that is not whole; a board, and what is neither. */
+static void test_bridges_of_some(void **state)
+{
+	static const struct {
+		const char *name;
+		int active, n_faults, n_notes;
+		bool is_judged;
+	} cases[] = { { "NVIDIA RTX A6000", 0, 0, 2, true },      { "NVIDIA A40", 0, 0, 2, true },
+		      { "NVIDIA A100 80GB PCIe", 0, 0, 2, true }, { "NVIDIA H100 NVL", 0, 0, 2, true },
+		      { "NVIDIA RTX A6000", 8, 2, 0, true },      { "NVIDIA A100-SXM4-40GB", 0, 2, 0, true },
+		      { "NVIDIA X300", 8, 2, 0, true },           { "NVIDIA X300", 0, 0, 1, false } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		links_make(4);
+		gpus_are(cases[i].name, 12, 12);
+		for (int g = 0; g < 4; g++) {
+			p.gpus[g].links_switch = 0;
+			p.gpus[g].links_active = g < 2 ? 12 : cases[i].active;
+		}
+		judge();
+		assert_int_equal(run.n_faults, cases[i].n_faults);
+		assert_int_equal(run.notes.n, cases[i].n_notes);
+		assert_int_equal(p.not_judged[0] == 0, cases[i].is_judged);
+		for (int n = 0; n < cases[i].n_notes && cases[i].is_judged; n++)
+			assert_non_null(
+				strstr(run.notes.texts[n], "0 of its NVLinks are active, of others of its kind 12"));
+	}
+}
+
 static void rates_are(double gb_s)
 {
 	for (int i = 0; i < run.n_gpus * run.n_gpus; i++)
@@ -295,6 +325,7 @@ int main(void)
 		cmocka_unit_test(test_nvlinks_down),
 		cmocka_unit_test(test_rows_by_links_of_a_pair),
 		cmocka_unit_test(test_boards_down),
+		cmocka_unit_test(test_bridges_of_some),
 		cmocka_unit_test(test_no_bridge),
 		cmocka_unit_test(test_through_the_host),
 	};

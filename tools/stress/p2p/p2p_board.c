@@ -121,20 +121,36 @@ static void nvlinks_down(struct p2p *p, int gpu)
 			"switch, a fabric): look at nvidia-smi nvlink -s");
 }
 
+/* Fewer than others of its kind. Of cards some have a bridge and some have none; a bridge that is not whole is a fault.
+ */
+static void nvlinks_fewer(struct p2p *p, int gpu, int most)
+{
+	struct fault fault = { .kind = FAULT_LINK, .gpu = gpu, .measure = -1 };
+	enum board_kind kind = board_kind_of(p, gpu);
+	int active = p->gpus[gpu].links_active;
+
+	snprintf(fault.text, sizeof(fault.text), "%d of its NVLinks are active, of others of its kind %d", active,
+		 most);
+	if (active || kind == BOARD_MODULE)
+		run_fault(p->run, &fault);
+	else if (kind == BOARD_CARD)
+		run_note(p->run, "GPU %d: %s: if a bridge joins it to another, look at it", p->run->gpus[gpu].ordinal,
+			 fault.text);
+	else
+		not_judged(p, gpu,
+			   "some of these GPUs have active ones and some have none, and nothing shows whether a board "
+			   "joins all (their name, a switch, a fabric): look at nvidia-smi nvlink -s");
+}
+
 void p2p_nvlinks_judge(struct p2p *p, int gpu)
 {
-	const struct p2p_gpu *g = &p->gpus[gpu];
-	struct fault fault = { .kind = FAULT_LINK, .gpu = gpu, .measure = -1 };
 	int most = 0;
 
 	for (int i = 0; i < p->run->n_gpus; i++)
 		if (p->run->gpus[i].class == p->run->gpus[gpu].class && p->gpus[i].links_active > most)
 			most = p->gpus[i].links_active;
-	if (g->links_active < most) {
-		snprintf(fault.text, sizeof(fault.text), "%d of its NVLinks are active, of others of its kind %d",
-			 g->links_active, most);
-		run_fault(p->run, &fault);
-	} else if (!most) {
+	if (!most)
 		nvlinks_down(p, gpu);
-	}
+	else if (p->gpus[gpu].links_active < most)
+		nvlinks_fewer(p, gpu, most);
 }
