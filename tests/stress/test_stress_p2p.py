@@ -154,6 +154,17 @@ def nvlinks_down():
               p.stdout + p.stderr)
 
 
+def off_in_a_virtual_machine():
+    """Some GPUs of a board, passed one by one, are not judged; on the machine itself they are a fault."""
+    for flags, code in (("fpu hypervisor", 3), ("fpu", 1)):
+        g = Gpus(2, SIM_GPU_NAME="NVIDIA H200", SIM_NVLINKS_DOWN="0")
+        g.env["RANKTRACE_CPUINFO"] = f"{g.dir}/cpuinfo"
+        with open(g.env["RANKTRACE_CPUINFO"], "w") as f:
+            f.write(f"processor\t: 0\nflags\t\t: {flags}\n")
+        by = expect(f"NVLinks off, a CPU with {flags}", g, code, "none of its 18 NVLinks", args=AGAIN)
+        job.check(code == 1 or "off in this virtual machine" in by["end"][0]["notes"][0], f"{by['end']}")
+
+
 def boards_without_a_switch():
     """A pair has a part of the NVLinks there: 4 of 12, or 6 of 18, and the table's rate by as much."""
     def every(percent):
@@ -228,6 +239,6 @@ def refused():
               out + err)
 
 
-for case in (healthy, slow_pair, dips, live, wrong_data, links, nvlinks_down, boards_without_a_switch, baseline,
-             refused):
+for case in (healthy, slow_pair, dips, live, wrong_data, links, nvlinks_down, off_in_a_virtual_machine,
+             boards_without_a_switch, baseline, refused):
     case()

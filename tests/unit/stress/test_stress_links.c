@@ -6,8 +6,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -182,6 +184,83 @@ static void test_boards_down(void **state)
 	assert_false(p.not_judged[0]);
 }
 
+/* A virtual machine with some GPUs of a board may have their NVLinks off; whole boards and real machines may not. */
+static void test_off_in_a_virtual_machine(void **state)
+{
+	static const struct {
+		int n_gpus, n_gpus_host, n_switches, fabric;
+		bool is_virtual, is_fault;
+	} cases[] = { { 2, 2, 0, 0, true, false }, { 4, 4, 0, 1, true, false }, { 2, 2, 0, 0, false, true },
+		      { 2, 8, 0, 1, true, true },  { 8, 8, 0, 0, true, true },  { 4, 4, 4, 0, true, true },
+		      { 4, 4, 0, 3, true, true } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		links_make(cases[i].n_gpus);
+		gpus_are("NVIDIA H100 80GB HBM3", 18, 0);
+		p.is_virtual = cases[i].is_virtual;
+		p.n_gpus_host = cases[i].n_gpus_host;
+		p.n_switches = cases[i].n_switches;
+		for (int g = 0; g < run.n_gpus; g++)
+			p.gpus[g].fabric = cases[i].fabric;
+		judge();
+		assert_int_equal(run.n_faults, cases[i].is_fault ? cases[i].n_gpus : 0);
+		assert_int_equal(strstr(p.not_judged, "off in this virtual machine") != NULL, !cases[i].is_fault);
+	}
+}
+
+static void file_write(const char *folder, const char *path, const char *text)
+{
+	char at[256];
+	FILE *f;
+
+	snprintf(at, sizeof(at), "%s/%s", folder, path);
+	for (char *c = at + strlen(folder) + 1; (c = strchr(c, '/')); c++) {
+		*c = 0;
+		mkdir(at, 0700);
+		*c = '/';
+	}
+	f = fopen(at, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+/* A bridge and a network card of others, two GPUs, and two NVSwitches on the bus; flags of a CPU. */
+static void test_host_facts(void **state)
+{
+	static const char *const devices[][2] = { { "0x8086", "0x068000" }, { "0x15b3", "0x020700" },
+						  { "0x10de", "0x030200" }, { "0x10de", "0x030200" },
+						  { "0x10de", "0x068000" }, { "0x10de", "0x068000" } };
+	char folder[] = "/tmp/ranktrace-boards-XXXXXX", path[64], cpuinfo[96];
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	for (int i = 0; i < 6; i++) {
+		snprintf(path, sizeof(path), "bus/pci/devices/0000:%02x:00.0/vendor", i);
+		file_write(folder, path, devices[i][0]);
+		snprintf(path, sizeof(path), "bus/pci/devices/0000:%02x:00.0/class", i);
+		file_write(folder, path, devices[i][1]);
+	}
+	snprintf(cpuinfo, sizeof(cpuinfo), "%s/cpuinfo", folder);
+	setenv("RANKTRACE_SYSFS", folder, 1);
+	setenv("RANKTRACE_CPUINFO", cpuinfo, 1);
+	for (int is_virtual = 0; is_virtual < 2; is_virtual++) {
+		file_write(folder, "cpuinfo", "processor : 0\nmodel name : of a hypervisor\nflags : fpu vme");
+		if (is_virtual)
+			file_write(folder, "cpuinfo", "processor : 0\nflags : fpu vme hypervisor lahf_lm\n");
+		links_make(3);
+		p2p_board_look(&p);
+		assert_int_equal(p.n_switches, 2);
+		assert_int_equal(p.n_gpus_host, 3);
+		assert_int_equal(p.is_virtual, is_virtual);
+	}
+	unsetenv("RANKTRACE_SYSFS");
+	unsetenv("RANKTRACE_CPUINFO");
+	snprintf(cpuinfo, sizeof(cpuinfo), "rm -r %s", folder);
+	assert_int_equal(system(cpuinfo), 0);
+}
+
 /* A pair with a bridge beside cards with none; a bridge that is not whole; a board, and what is neither. */
 static void test_bridges_of_some(void **state)
 {
@@ -325,6 +404,8 @@ int main(void)
 		cmocka_unit_test(test_nvlinks_down),
 		cmocka_unit_test(test_rows_by_links_of_a_pair),
 		cmocka_unit_test(test_boards_down),
+		cmocka_unit_test(test_off_in_a_virtual_machine),
+		cmocka_unit_test(test_host_facts),
 		cmocka_unit_test(test_bridges_of_some),
 		cmocka_unit_test(test_no_bridge),
 		cmocka_unit_test(test_through_the_host),

@@ -51,7 +51,7 @@ struct nvml_pci { /* nvmlPciInfo_t */
 	char bus_id[32];
 };
 
-enum { NVML_FABRIC_NOT_SUPPORTED = 0 };
+enum { NVML_FABRIC_NOT_SUPPORTED = 0, NVML_FABRIC_COMPLETED = 3 };
 
 struct nvml_fabric { /* nvmlGpuFabricInfo_t */
 	unsigned char cluster_uuid[16];

@@ -55,6 +55,8 @@ struct p2p {
 	void *host;
 	int nodes[NODES_MAX], n_nodes; /* of memory */
 	int n_switches;                /* NVSwitches on the PCI bus */
+	int n_gpus_host;               /* that NVML shows, under test or not */
+	bool is_virtual;               /* this is a virtual machine */
 	char not_judged[LIBRARY_WHY];  /* why NVLinks got no verdict; "": they have one */
 	struct p2p_gpu gpus[STRESS_GPUS_MAX];
 	struct link links[STRESS_GPUS_MAX][STRESS_GPUS_MAX]; /* [from][to] */
@@ -83,9 +85,9 @@ void p2p_nvlinks_read(struct p2p *p, int gpu);
  * that lead there. 0: none, or NVML does not say. */
 int p2p_nvlinks_between(const struct p2p *p, int from, int to);
 
-/* p2p_board.c: looks for NVSwitches; then, after a round: leaves a fault of NVLinks that should be active and are not,
- * and p->not_judged where nothing says whether they should. */
-void p2p_switches_find(struct p2p *p);
+/* p2p_board.c: looks at what the host has of boards; then, after a round: leaves a fault of NVLinks that should be
+ * active and are not, and p->not_judged where nothing says whether they should. */
+void p2p_board_look(struct p2p *p);
 void p2p_nvlinks_judge(struct p2p *p, int gpu);
 
 /* p2p_again.c: the links that are below their bound, turn by turn. 0 or -EIO. */

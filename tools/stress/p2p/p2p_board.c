@@ -11,6 +11,8 @@
 
 #include "tools/stress/p2p/boards.h"
 
+#define BOARD_GPUS 8 /* of the boards with switches */
+
 static const struct {
 	const char *device;
 	enum board_kind kind;
@@ -44,20 +46,48 @@ static bool file_begins(const char *folder, const char *device, const char *name
 }
 
 /* Bridges of NVIDIA's. From the fifth generation on they are not on the PCI bus. */
-void p2p_switches_find(struct p2p *p)
+static int switches_count(void)
 {
 	const char *given = getenv("RANKTRACE_SYSFS"), *root = given ? given : "/sys";
 	struct dirent *entry;
 	char folder[256];
+	int n = 0;
 	DIR *d;
 
 	snprintf(folder, sizeof(folder), "%.200s/bus/pci/devices", root);
 	d = opendir(folder);
 	while (d && (entry = readdir(d)))
-		p->n_switches += file_begins(folder, entry->d_name, "vendor", "0x10de") &&
-				 file_begins(folder, entry->d_name, "class", "0x0680");
+		n += file_begins(folder, entry->d_name, "vendor", "0x10de") &&
+		     file_begins(folder, entry->d_name, "class", "0x0680");
 	if (d)
 		closedir(d);
+	return n;
+}
+
+/* x86 alone says so there; another machine counts as itself. */
+static bool cpu_is_virtual(void)
+{
+	const char *given = getenv("RANKTRACE_CPUINFO");
+	FILE *f = fopen(given ? given : "/proc/cpuinfo", "re");
+	bool is_virtual = false;
+	char *line = NULL;
+	size_t room = 0;
+
+	while (f && !is_virtual && getline(&line, &room, f) > 0)
+		is_virtual = !strncmp(line, "flags", 5) && strstr(line, " hypervisor");
+	free(line);
+	if (f)
+		fclose(f);
+	return is_virtual;
+}
+
+void p2p_board_look(struct p2p *p)
+{
+	unsigned int n;
+
+	p->n_switches = switches_count();
+	p->is_virtual = cpu_is_virtual();
+	p->n_gpus_host = p->run->nvml.count && !p->run->nvml.count(&n) ? (int)n : p->run->n_gpus;
 }
 
 /* On the PCI bus, at the end of a link, by the fabric. */
@@ -86,6 +116,14 @@ static void not_judged(struct p2p *p, int gpu, const char *why)
 	run_note(p->run, "%s", p->not_judged);
 }
 
+/* GPUs of a board that a hypervisor passes one by one have their NVLinks off by design. It keeps the switches, gives
+ * less than a board, and no partition of the fabric. */
+static bool is_off_by_design(const struct p2p *p, int gpu)
+{
+	return p->is_virtual && !p->n_switches && p->n_gpus_host < BOARD_GPUS &&
+	       p->gpus[gpu].fabric != NVML_FABRIC_COMPLETED;
+}
+
 /* None is active on any GPU of this kind. */
 static void board_down(struct p2p *p, int gpu)
 {
@@ -95,6 +133,12 @@ static void board_down(struct p2p *p, int gpu)
 		not_judged(p, gpu,
 			   "NVML shows none, and their board joins them by NVLinks: look at nvidia-smi nvlink -s, and "
 			   "at NVreg_NvLinkDisable among the options of the module nvidia");
+		return;
+	}
+	if (is_off_by_design(p, gpu)) {
+		not_judged(p, gpu,
+			   "all are off in this virtual machine, as a hypervisor does that passes GPUs one by one: if "
+			   "they should be on, look at the partitions of the fabric manager on its host");
 		return;
 	}
 	snprintf(fault.text, sizeof(fault.text),

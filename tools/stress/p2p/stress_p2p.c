@@ -177,7 +177,7 @@ static int test_run(struct p2p *p, const struct baseline *baseline, struct stres
 	p2p_report_begin(p);
 	links_find(p);
 	p2p_nodes_find(p);
-	p2p_switches_find(p);
+	p2p_board_look(p);
 	err = all_measure(p);
 	if (p->rounds && !err)
 		err = p2p_again(p, baseline);
