@@ -30,7 +30,7 @@ $(SIM_OBJ)/lib%.o: $(SIM_DIR)/lib%.c
 $(SIM_OBJ)/%.o: $(SIM_DIR)/%.c
 	$(Q)mkdir -p $(@D) && $(CC) $(SIM_CFLAGS) -MMD -MP -c $< -o $@
 
-$(SIM_OUT)/libnvidia-ml.so.1: $(SIM_OBJ)/libnvml/nvml.o
+$(SIM_OUT)/libnvidia-ml.so.1: $(SIM_OBJ)/libnvml/nvml.o $(SIM_OBJ)/libnvml/links.o
 	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libnvidia-ml.so.1 -Wl,-z,defs $^ -o $@
 
 $(SIM_OUT)/libcublasLt.so.13: $(SIM_OBJ)/libcublaslt/cublaslt.o

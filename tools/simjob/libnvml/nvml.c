@@ -4,7 +4,7 @@
  * is how long each computed between two samples, times what a large matrix multiplication shows on a real one; error
  * counters move from the moment a fault strikes.
  */
-#include "tools/simjob/libnvml/gpu_state.h"
+#include "tools/simjob/libnvml/parts.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -14,22 +14,13 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* NVML's own header would declare them */
 
-#define EXPORT __attribute__((visibility("default")))
-#define SUCCESS 0
-#define UNINITIALIZED 1
-#define INVALID_ARGUMENT 2
-#define NOT_SUPPORTED 3
 #define CORRUPTED_INFOROM 14
-#define CRC_FLIT 2
 #define IS_LOST 15
 #define DRIVER_NOT_LOADED 9
 #define LIB_RM_VERSION_MISMATCH 18
 #define NOT_FOUND 6
 #define INSUFFICIENT_SIZE 7
-#define NR_LINKS 18
 #define UUID_LEN 48
-#define TO_GPU 0
-#define TO_SWITCH 2
 #define TIMED_OUT 10
 #define EVENT_XID 8
 #define INIT_NS 30000000000ULL
@@ -53,12 +44,6 @@
 #define HEAT_S 6
 #define HEAT_SLOWS_C 74
 #define HEAT_SLOWS_MHZ 15 /* a degree */
-
-struct pci_info {
-	char bus_id_legacy[16];
-	unsigned int domain, bus, device, device_id, subsystem_id;
-	char bus_id[32];
-};
 
 struct event {
 	const struct sim_gpu *gpu;
@@ -100,9 +85,9 @@ struct gpm_support {
 	unsigned int version, supported;
 };
 
-static const struct sim_gpus *all;
+const struct sim_gpus *all;
 
-static uint64_t now_ns(void)
+uint64_t now_ns(void)
 {
 	struct timespec t;
 
@@ -110,7 +95,7 @@ static uint64_t now_ns(void)
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-static unsigned int index_of(const struct sim_gpu *gpu)
+unsigned int index_of(const struct sim_gpu *gpu)
 {
 	return gpu - all->gpus;
 }
@@ -124,7 +109,7 @@ static int is_away(void)
 }
 
 /* A driver that has stalled has stalled for everybody. What every call about a GPU begins with. */
-static int check(const struct sim_gpu *gpu)
+int check(const struct sim_gpu *gpu)
 {
 	static int was_away;
 	unsigned int i;
@@ -140,7 +125,7 @@ static int check(const struct sim_gpu *gpu)
 }
 
 /* How many have come since the fault struck, at that many a second. */
-static unsigned long long count_since(const struct sim_gpu *gpu, unsigned int fault, double per_s)
+unsigned long long count_since(const struct sim_gpu *gpu, unsigned int fault, double per_s)
 {
 	return gpu->faults & fault ? 1 + (unsigned long long)((now_ns() - gpu->fault_ns) * 1e-9 * per_s) : 0;
 }
@@ -423,72 +408,6 @@ EXPORT int nvmlDeviceGetRetiredPagesPendingStatus(struct sim_gpu *gpu, int *ret_
 EXPORT int nvmlDeviceValidateInforom(struct sim_gpu *gpu)
 {
 	return gpu->faults & SIM_GPU_INFOROM ? CORRUPTED_INFOROM : check(gpu);
-}
-
-static unsigned int nr_links(void)
-{
-	const char *text = getenv("SIM_NVLINKS");
-
-	return text ? (unsigned int)atoi(text) : NR_LINKS;
-}
-
-EXPORT int nvmlDeviceGetNvLinkState(struct sim_gpu *gpu, unsigned int link, int *ret_active)
-{
-	if (link >= nr_links())
-		return INVALID_ARGUMENT;
-	/* from that GPU on */
-	*ret_active =
-		!(getenv("SIM_NVLINKS_DOWN") && index_of(gpu) >= (unsigned int)atoi(getenv("SIM_NVLINKS_DOWN"))) &&
-		!(gpu->faults & SIM_GPU_NVLINK_DOWN && link == 3);
-	return check(gpu);
-}
-
-/* SIM_NVLINK_ENDS: they lead to a "switch", which is the default; to the other "gpus", as many to each; or "unknown".
- */
-static int ends_are(const char *what)
-{
-	const char *text = getenv("SIM_NVLINK_ENDS");
-
-	return !strcmp(text ? text : "switch", what);
-}
-
-EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(struct sim_gpu *gpu, unsigned int link, int *ret_type)
-{
-	if (link >= nr_links())
-		return INVALID_ARGUMENT;
-	if (ends_are("unknown"))
-		return NOT_SUPPORTED;
-	*ret_type = ends_are("gpus") ? TO_GPU : TO_SWITCH;
-	return check(gpu);
-}
-
-EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct sim_gpu *gpu, unsigned int link, struct pci_info *ret_pci)
-{
-	unsigned int each = all->nr_gpus > 1 ? nr_links() / (all->nr_gpus - 1) : 0, peer = each ? link / each : 0;
-
-	if (link >= nr_links() || ends_are("unknown") || (ends_are("gpus") && peer >= all->nr_gpus - 1))
-		return NOT_SUPPORTED;
-	memset(ret_pci, 0, sizeof(*ret_pci));
-	ret_pci->bus = ends_are("gpus") ? 0x10 + peer + (peer >= index_of(gpu)) : 0x80 + link / 3;
-	snprintf(ret_pci->bus_id, sizeof(ret_pci->bus_id), "00000000:%02X:00.0", ret_pci->bus);
-	return check(gpu);
-}
-
-EXPORT int nvmlDeviceGetGpuFabricInfo(struct sim_gpu *gpu, unsigned char *ret_fabric)
-{
-	ret_fabric[24] = getenv("SIM_FABRIC") ? atoi(getenv("SIM_FABRIC")) : 0; /* the state */
-	return check(gpu);
-}
-
-EXPORT int nvmlDeviceGetNvLinkErrorCounter(struct sim_gpu *gpu, unsigned int link, int counter,
-					   unsigned long long *ret_n)
-{
-	if (link >= nr_links())
-		return INVALID_ARGUMENT;
-	*ret_n = link == 5 && counter != 1 ? count_since(gpu, SIM_GPU_NVLINK, 100) : 0;
-	if (counter == CRC_FLIT) /* corrected on the way: healthy links under load count them too */
-		*ret_n += now_ns() / 100000000;
-	return check(gpu);
 }
 
 EXPORT int nvmlDeviceGetPcieReplayCounter(struct sim_gpu *gpu, unsigned int *ret_n)

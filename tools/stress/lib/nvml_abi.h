@@ -45,12 +45,6 @@ struct nvml_utilization {
 	unsigned int gpu, memory;
 };
 
-struct nvml_pci { /* nvmlPciInfo_t */
-	char bus_id_legacy[16];
-	unsigned int domain, bus, device, device_id, subsystem_id;
-	char bus_id[32];
-};
-
 enum { NVML_FABRIC_NOT_SUPPORTED = 0, NVML_FABRIC_COMPLETED = 3 };
 
 struct nvml_fabric { /* nvmlGpuFabricInfo_t */
