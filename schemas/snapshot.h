@@ -41,6 +41,7 @@ enum snapshot_what {
 #define SNAPSHOT_COUNTED 5
 #define SNAPSHOT_CALL_CLASSES 8 /* driver calls; as many are used as there are classes */
 #define SNAPSHOT_SPANS 32
+#define SNAPSHOT_DISK_LOOKS 3
 #define SNAPSHOT_PER_RECORD 64 /* things of an array in one record, at most */
 
 struct snapshot_session {
@@ -53,6 +54,11 @@ struct snapshot_steps {
 };
 struct snapshot_span {
 	__u64 ts_ns, gpu_ns;
+};
+
+struct snapshot_disk_looks {
+	__u64 at_ns[SNAPSHOT_DISK_LOOKS], seen_ns;
+	__u32 seen_tid, reserved;
 };
 
 struct snapshot_proc { /* behind its RECORD_PROC; texts: the CUDA call that failed, its error */
@@ -69,6 +75,7 @@ struct snapshot_proc { /* behind its RECORD_PROC; texts: the CUDA call that fail
 	__u8 shed; /* probes it has no more, a bit for each group (probing.h) */
 	__u8 warm; /* its first steps are over */
 	__u8 reserved;
+	struct snapshot_disk_looks disk; /* not in old recordings */
 };
 
 struct snapshot_rank_clock { /* behind the operations of its process, whose ranks several threads call for */

@@ -17,8 +17,18 @@ struct task_stack {
 	const char *wait, *file, *kernel, *frames, *python, *native, *end;
 };
 
+#define DISK_LOOKS 3
+
+/* Looks at which several threads of a rank and its children were in short D waits, or one of them again and again. */
+struct disk_looks {
+	uint64_t at_ns[DISK_LOOKS]; /* the newest first; 0 none */
+	uint64_t seen_ns;           /* the newest thread in such a wait; 0 never */
+	uint32_t seen_tid;
+};
+
 struct proc_outside {              /* of a process that was sampled from outside */
 	const char *stacks_unread; /* why no stack of it could be read; NULL: some were, or none was tried */
+	struct disk_looks disk;    /* of a rank's own process */
 };
 
 #define PROXY_PARTS_KEPT 256

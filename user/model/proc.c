@@ -399,46 +399,6 @@ static int proc_exited(struct model *m, const struct event *e)
 	return 0;
 }
 
-static void io_note(struct proc *p, uint64_t bytes, uint64_t ts_ns)
-{
-	if (!bytes || ts_ns <= p->io_seen_ns)
-		return;
-	p->prev_io_bytes = p->io_seen_ns ? p->io_bytes : bytes;
-	p->prev_io_seen_ns = p->io_seen_ns;
-	p->io_bytes = bytes;
-	p->io_seen_ns = ts_ns;
-}
-
-static void task_note(struct task *t, const struct event *e)
-{
-	struct proc *rank = t->proc->leader; /* NULL: it is gone, this child is not */
-
-	if (e->ts_ns < t->seen_ns) /* an older scan */
-		return;
-	if (rank && t->seen_ns && e->task.wait_ns > t->wait_ns)
-		rank->ready_ns += e->task.wait_ns - t->wait_ns;
-	t->prev_run_ns = t->run_ns;
-	t->prev_wait_ns = t->wait_ns;
-	t->prev_preempted = t->preempted;
-	t->prev_seen_ns = t->seen_ns;
-	t->seen_ns = e->ts_ns;
-	t->state = e->task.state;
-	t->frozen = e->task.frozen;
-	t->since_ns = e->task.since_ns;
-	t->run_ns = e->task.run_ns;
-	t->wait_ns = e->task.wait_ns;
-	t->sleep_ns = e->task.sleep_ns;
-	t->disk_ns = e->task.disk_ns;
-	t->stopped_ns = e->task.stopped_ns;
-	t->preempted = e->task.preempted;
-	if (e->task.preempted_by)
-		t->preempted_by = e->task.preempted_by;
-	if (t->blocked && (t->state != TASK_DISK || t->since_ns > t->blocked_since_ns))
-		t->blocked = false; /* the record of its end was lost */
-	if (t->stalled && (t->state != TASK_SLEEP || t->since_ns > t->blocked_since_ns))
-		t->stalled = false;
-}
-
 static int throttle_note(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
@@ -520,10 +480,10 @@ static int task_apply(struct model *m, const struct event *e)
 	else if (e->kind == EV_WAIT)
 		t->t.wait = e->wait;
 	else if (e->kind == EV_TASK) {
-		task_note(&t->t, e);
+		task_scanned(&t->t, e);
 		if (e->tid == e->tgid)
 			p->p.end_run_ns = 0;
-		io_note(&p->p, e->task.io_bytes, e->ts_ns);
+		proc_io_scanned(&p->p, e->task.io_bytes, e->ts_ns);
 	}
 	return 0;
 }

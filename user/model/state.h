@@ -364,6 +364,10 @@ void proc_unrank(struct model *m, struct proc_own *p);       /* before it is fre
 void leaders_link(struct model *m, struct proc *p);          /* its rank's own process, or its children */
 void ranks_free(struct model *m);
 
+/* scan.c */
+void task_scanned(struct task *t, const struct event *e);
+void proc_io_scanned(struct proc *p, uint64_t bytes, uint64_t ts_ns); /* in all; 0 not known */
+
 /* reap.c */
 void reap_tick(struct model *m);
 void reap_died(struct model *m);

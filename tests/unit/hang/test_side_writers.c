@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_side_writers.c - threads of a rank that write a checkpoint beside its training: that one of them is in D state
- * excuses no rank that hangs, and names none that waits.
+ * excuses no rank that hangs, and names none that waits. Threads that read what the rank waits for are its work.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,6 +56,80 @@ static void a_rank_that_hangs_beside_its_writers(void **state)
 	assert_int_equal(only()->ranks[0], 3);
 	looks(n, 80);
 	assert_int_equal(only()->severity, SEVERITY_CRITICAL);
+}
+
+/* Rank 3 is healthy: eight threads of it look through a folder on a network file system, each in D at most looks and in
+ * none for long; its main thread waits for them, and its peers for that. */
+static void readers_look(int i)
+{
+	for (int w = 0; w < 8; w++) {
+		struct event e = job_event(EV_TASK, 3, 0);
+
+		e.tid = e.tgid + 7 + w;
+		e.task.state = (i + w) % 4 ? TASK_DISK : TASK_SLEEP;
+		e.task.since_ns = now - 1 * MSEC;
+		give(e);
+	}
+}
+
+static void reader_looks(void)
+{
+	struct event e = job_event(EV_TASK, 3, 0);
+
+	e.tid = e.tgid + 7;
+	e.task.state = TASK_DISK;
+	e.task.since_ns = now - 1 * MSEC;
+	give(e);
+}
+
+static void waits_beside_readers(double seconds, int n_readers)
+{
+	uint64_t n[RANKS] = { 100, 100, 100, 100 };
+
+	m->hang_floor_ns = 1500 * MSEC;
+	ranks_appear();
+	for (int i = 0; i < 60; i++) {
+		for (int r = 0; r < RANKS; r++)
+			n[r] += 5;
+		world(n);
+		tick();
+	}
+	for (int r = 0; r < 3; r++)
+		n[r]++;
+	for (uint64_t i = 0, end_ns = now + (uint64_t)(seconds * SEC); now < end_ns; i++) {
+		if (n_readers == 8)
+			readers_look(i);
+		else if (n_readers)
+			reader_looks();
+		world(n);
+		tick();
+		for (size_t k = 0; k < list.n; k++)
+			assert_true(seconds > 90 || list.items[k].kind == FINDING_OBSERVATION);
+	}
+}
+
+static void a_rank_that_waits_for_its_readers(void **state)
+{
+	(void)state;
+	waits_beside_readers(60, 8);
+	assert_int_equal(only()->cause, CAUSE_BUSY);
+}
+
+/* One that reads many small things is in another short wait at each look. */
+static void a_rank_that_waits_for_one_reader(void **state)
+{
+	(void)state;
+	waits_beside_readers(60, 1);
+	assert_int_equal(only()->cause, CAUSE_BUSY);
+}
+
+/* Nor does that last for ever. */
+static void readers_that_never_end(void **state)
+{
+	(void)state;
+	waits_beside_readers(93, 8);
+	assert_int_equal(only()->kind, FINDING_HANG);
+	assert_int_equal(only()->ranks[0], 3);
 }
 
 static void insert(struct job *j, struct event e)
@@ -116,7 +190,8 @@ static void who_waits_beside_its_writer_is_not_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_rank_that_hangs_beside_its_writers),
+		TEST(a_rank_that_hangs_beside_its_writers),     TEST(a_rank_that_waits_for_its_readers),
+		TEST(a_rank_that_waits_for_one_reader),         TEST(readers_that_never_end),
 		TEST(who_waits_beside_its_writer_is_not_named),
 	};
 

@@ -153,6 +153,41 @@ static void test_work_at_the_end(void **state)
 	model_free(m);
 }
 
+static void in_d(struct model *m, uint32_t thread, uint64_t ts_ns, uint64_t since_ns)
+{
+	struct event e = job_event(EV_TASK, 0, ts_ns);
+
+	e.tid = e.tgid + thread;
+	e.task.state = TASK_DISK;
+	e.task.since_ns = since_ns;
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+/* One thread in D for a moment is no work on a disk; two at one look are, and one that is there in another such wait
+ * at its next. Not a wait that lasts. Looks closer together are one. */
+static void test_looks_at_work_on_a_disk(void **state)
+{
+	struct model *m = model_new();
+	const struct disk_looks *l;
+
+	(void)state;
+	in_d(m, 1, 10 * SEC, 10 * SEC - MSEC);
+	l = &model_proc(m, job_pid(0))->outside.disk;
+	assert_int_equal(l->at_ns[0], 0);
+	in_d(m, 2, 10400 * MSEC, 10400 * MSEC - MSEC); /* another one, at another look */
+	assert_int_equal(l->at_ns[0], 0);
+	in_d(m, 3, 10799 * MSEC, 10799 * MSEC - MSEC);
+	assert_true(l->at_ns[0] == 10799 * MSEC);
+	in_d(m, 4, 11198 * MSEC, 11198 * MSEC - MSEC); /* the same look */
+	assert_true(l->at_ns[0] == 10799 * MSEC);
+	in_d(m, 4, 12 * SEC, 11198 * MSEC - MSEC); /* still in that wait */
+	in_d(m, 5, 12 * SEC, 12 * SEC - 400 * MSEC - 1);
+	assert_true(l->at_ns[0] == 10799 * MSEC);
+	in_d(m, 4, 13 * SEC, 13 * SEC - 400 * MSEC);
+	assert_true(l->at_ns[0] == 13 * SEC && l->at_ns[1] == 10799 * MSEC && !l->at_ns[2]);
+	model_free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +195,7 @@ int main(void)
 		cmocka_unit_test(test_all_that_waits_for_a_cpu),
 		cmocka_unit_test(test_throttling),
 		cmocka_unit_test(test_work_at_the_end),
+		cmocka_unit_test(test_looks_at_work_on_a_disk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -472,6 +472,27 @@ static void a_side_thread_in_d(void **state)
 	assert_ptr_equal(rank_activity(&m, &rank, SINCE).task, &watchdog);
 }
 
+/* Several, again and again, are what it waits for; one look says no more than that it is not clear. */
+static void threads_that_work_on_a_disk(void **state)
+{
+	uint64_t *at = rank.outside.disk.at_ns;
+
+	(void)state;
+	at[0] = SINCE;
+	assert_int_equal(now(), ACTIVITY_ASLEEP); /* before it was late */
+	at[0] = SINCE + 2 * SEC;
+	assert_int_equal(now(), ACTIVITY_UNSETTLED);
+	at[1] = SINCE + SEC;
+	at[2] = SINCE;
+	assert_int_equal(now(), ACTIVITY_UNSETTLED);
+	at[2]++;
+	assert_int_equal(now(), ACTIVITY_BUSY);
+	m.now_ns = at[0] + 10 * SEC - 1;
+	assert_int_equal(now(), ACTIVITY_BUSY);
+	m.now_ns++;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+}
+
 /* Asleep without a break for 400 ms at the scan: a poll wakes more often. */
 static void at_rest_is_asleep_for_long(void **state)
 {
@@ -543,6 +564,7 @@ int main(void)
 		TEST(counters_that_move_are_a_sign_of_life),
 		TEST(what_keeps_a_thread_is_named_first),
 		TEST(a_side_thread_in_d),
+		TEST(threads_that_work_on_a_disk),
 		TEST(at_rest_is_asleep_for_long),
 		TEST(who_counts_as_a_rank),
 		TEST(who_is_gone_or_stopped),

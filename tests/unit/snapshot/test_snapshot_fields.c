@@ -57,6 +57,10 @@ static const struct field of_proc[] = {
 	F(proc, gpu_spans[0].gpu_ns),
 	F(proc, gpu_spans[GPU_SPANS_KEPT - 1].ts_ns),
 	F(proc, gpu_spans[GPU_SPANS_KEPT - 1].gpu_ns),
+	F(proc, outside.disk.at_ns[0]),
+	F(proc, outside.disk.at_ns[DISK_LOOKS - 1]),
+	F(proc, outside.disk.seen_ns),
+	F(proc, outside.disk.seen_tid),
 };
 static const struct field of_task[] = {
 	F(task, since_ns),         F(task, seen_ns),       F(task, run_ns),     F(task, wait_ns),

@@ -137,6 +137,7 @@ static int pass(void *to, const struct event *e)
 	}
 	if (w->each_short && e->kind == EV_SNAPSHOT && e->snapshot.bytes) {
 		size_t least = e->snapshot.what == SNAPSHOT_MEMBER     ? offsetof(struct snapshot_member, stood)
+			       : e->snapshot.what == SNAPSHOT_PROC     ? offsetof(struct snapshot_proc, disk)
 			       : e->snapshot.what == SNAPSHOT_COMM     ? sizeof(struct snapshot_comm)
 			       : e->snapshot.what == SNAPSHOT_OP       ? offsetof(struct snapshot_op, process_group_seq)
 			       : e->snapshot.what == SNAPSHOT_CAPTURED ? sizeof(struct snapshot_captured_list)

@@ -21,8 +21,9 @@
 #define IDLE_SHARE 0.2  /* cores; the watchdog's and helpers' polling stays below */
 #define WANTS_SHARE 0.5 /* of the time */
 #define MOVING_BYTES_S 100e3
-#define CALLING_NS 1000000000ull /* a call of any kind that recently: it is getting on */
-#define MOVED_NS 2500000000ull   /* counters that recently: two periods of the sampler and a tick */
+#define CALLING_NS 1000000000ull    /* a call of any kind that recently: it is getting on */
+#define DISK_HELD_NS 10000000000ull /* a look at threads at work on a disk that recently */
+#define MOVED_NS 2500000000ull      /* counters that recently: two periods of the sampler and a tick */
 
 struct sums {
 	double settled, all, io_settled, io_all;
@@ -115,6 +116,17 @@ static bool is_alive(const struct model *m, const struct proc *p, uint64_t since
 static bool waits_for_disk(const struct proc *p, const struct task *t)
 {
 	return t->state == TASK_DISK && (t->tid == p->tgid || t->tid == rank_calling_tid(p) || at_rest(t));
+}
+
+/* The main thread waits for others, which are in D again and again, each for a moment: they read a shard's index, many
+ * small files, pages from a network file system. A look or two do not say it yet. */
+static enum activity disk_work(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	const struct disk_looks *l = &p->outside.disk;
+
+	if (l->at_ns[0] <= since_ns || m->now_ns >= l->at_ns[0] + DISK_HELD_NS)
+		return ACTIVITY_ASLEEP;
+	return l->at_ns[DISK_LOOKS - 1] > since_ns ? ACTIVITY_BUSY : ACTIVITY_UNSETTLED;
 }
 
 static const struct task *special_task(const struct proc *p, enum activity *what)
@@ -310,6 +322,8 @@ struct rank_activity rank_activity(const struct model *m, const struct proc *p, 
 	a.what = sums_judge(&s, a.task, since_ns);
 	if (a.what == ACTIVITY_ASLEEP && is_alive(m, p, since_ns))
 		a.what = ACTIVITY_BUSY;
+	if (a.what == ACTIVITY_ASLEEP)
+		a.what = disk_work(m, p, since_ns);
 	if (a.what == ACTIVITY_ASLEEP)
 		a.what = sleeper_judge(m, p, since_ns);
 	return children_judge(m, p, a);

@@ -124,7 +124,7 @@ static const struct {
 	size_t bytes;
 } table[SNAPSHOT_WHAT_MAX] = {
 	[SNAPSHOT_SESSION] = { session_take, sizeof(struct snapshot_session) },
-	[SNAPSHOT_PROC] = { take_proc, sizeof(struct snapshot_proc) },
+	[SNAPSHOT_PROC] = { take_proc, offsetof(struct snapshot_proc, disk) },
 	[SNAPSHOT_TASK] = { take_task, sizeof(struct snapshot_task) },
 	[SNAPSHOT_MEMBER] = { take_member, offsetof(struct snapshot_member, stood) },
 	[SNAPSHOT_P2P] = { take_p2p, sizeof(struct snapshot_p2p) },

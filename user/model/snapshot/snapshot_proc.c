@@ -108,8 +108,10 @@ static void proc_emit(struct snapshot_writer *r, const struct proc_own *own)
 		.dead = p->dead,
 		.shed = p->shed,
 		.warm = own->warm,
+		.disk = { .seen_ns = p->outside.disk.seen_ns, .seen_tid = p->outside.disk.seen_tid },
 	};
 
+	memcpy(b.disk.at_ns, p->outside.disk.at_ns, sizeof(b.disk.at_ns));
 	memcpy(b.call_ns, p->call_ns, sizeof(p->call_ns));
 	for (int i = 0; i < GPU_SPANS_KEPT; i++)
 		b.gpu_spans[i] = (struct snapshot_span){ p->gpu_spans[i].ts_ns, p->gpu_spans[i].gpu_ns };
@@ -333,6 +335,13 @@ static void proc_state_take(struct proc *p, const struct snapshot_proc *b, const
 		p->gpu_spans[i] = (struct gpu_span){ b->gpu_spans[i].ts_ns, b->gpu_spans[i].gpu_ns };
 }
 
+static void disk_take(struct disk_looks *l, const struct snapshot_disk_looks *b)
+{
+	l->seen_ns = b->seen_ns;
+	l->seen_tid = b->seen_tid;
+	memcpy(l->at_ns, b->at_ns, sizeof(l->at_ns));
+}
+
 int take_proc(struct model *m, const struct event *e)
 {
 	const struct snapshot_proc *b = e->snapshot.body;
@@ -343,6 +352,8 @@ int take_proc(struct model *m, const struct event *e)
 		return -ENOMEM;
 	*p = proc_who(p);
 	proc_state_take(p, b, e->snapshot.text);
+	if (e->snapshot.bytes >= sizeof(*b))
+		disk_take(&p->outside.disk, &b->disk);
 	own->warm = b->warm;
 	own->unprobed = p->shed >> PROBES_NEEDED & 1;
 	m->state->any_unprobed |= own->unprobed;
