@@ -103,21 +103,62 @@ static void a_group_with_another_host(void **state)
 	assert_int_equal(list.n, 0);
 }
 
+/* Of two ranks this one is here, and stands. */
+static void one_of_two_stands(int here, int local_rank, int ticks)
+{
+	struct event e = job_proc_event(here, 2, 0);
+
+	e.proc.local_rank = local_rank;
+	e.proc.job = "";
+	give(e);
+	give(job_event(EV_COMM_SCAN, here, 0));
+	for (int i = 0; i < ticks; i++) {
+		sample(here, WORLD, here, 2, REDUCED(100));
+		tick();
+	}
+}
+
 /* Two hosts with a GPU each. */
 static void one_rank_of_two(void **state)
 {
-	struct event e = job_proc_event(0, 2, 0);
-
 	(void)state;
 	m->hang_floor_ns = 1500 * MSEC;
-	e.proc.local_rank = 0;
-	e.proc.job = "";
-	give(e);
-	for (int i = 0; i < 120; i++) {
-		sample(0, WORLD, 0, 2, REDUCED(100));
-		tick();
-		assert_int_equal(list.n, 0);
+	one_of_two_stands(0, 0, 120);
+	assert_int_equal(list.n, 0);
+}
+
+static void the_other_of_two_in_an_autopsy(void **state)
+{
+	(void)state;
+	for (int here = 0; here < 2; here++) {
+		if (here) {
+			end(state);
+			start(state);
+		}
+		one_of_two_stands(here, here, 2);
+		assert_string_equal(cause_name(only()->cause), "not_there");
+		assert_int_equal(only()->class, HANG_PROCESS_DEAD);
+		assert_int_equal(only()->ranks[0], !here);
+		assert_true(only()->confidence > 0.59 && only()->confidence < 0.61);
 	}
+}
+
+/* The second rank is the first of its host: the other one is on another. */
+static void the_other_of_two_is_elsewhere(void **state)
+{
+	(void)state;
+	one_of_two_stands(1, 0, 14);
+	assert_int_equal(list.n, 0);
+}
+
+/* In a session its own local rank must show that the other belongs here. */
+static void the_first_of_two_in_a_session(void **state)
+{
+	(void)state;
+	m->hang_floor_ns = 1500 * MSEC;
+	one_of_two_stands(1, 1, 120);
+	assert_int_equal(only()->ranks[0], 0);
+	assert_int_equal(only()->class, HANG_PROCESS_DEAD);
 }
 
 /* Two of four, behind the last that is here: they may be on another host. */
@@ -222,6 +263,9 @@ int main(void)
 		TEST(the_last_one_in_a_session),
 		TEST(a_group_with_another_host),
 		TEST(one_rank_of_two),
+		TEST(the_other_of_two_in_an_autopsy),
+		TEST(the_other_of_two_is_elsewhere),
+		TEST(the_first_of_two_in_a_session),
 		TEST(the_last_one_of_a_job_that_goes_on),
 		TEST(half_a_job_names_nobody),
 		TEST(who_moves_waits_for_nobody),

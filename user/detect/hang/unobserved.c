@@ -162,6 +162,7 @@ struct absent {
 	int n, first;            /* all of them */
 	bool *is_missing;        /* by rank */
 	const struct node *host; /* of the first; NULL: not known */
+	bool at_home;            /* each has its place among the ranks of a host that is here */
 	double confidence;
 	const struct comm *comm;
 };
@@ -237,24 +238,35 @@ static bool is_asked(const struct model *m)
 	return !m->reported && (m->hang_floor_ns < SESSION_FLOOR_NS || is_merge(m));
 }
 
+/* The other of two: the one that is here is the first of its host. */
+static bool is_elsewhere(const struct comm *c)
+{
+	const struct proc *one = c->members->proc;
+
+	return c->n_seen == 1 && one->rank > 0 && !one->local_rank;
+}
+
 /* A hub knows of all hosts. Elsewhere, of one rank alone the other may be alone on its host, too; and without ranks in
  * environments a communicator of the whole job looks as one that a few processes share with another host's. */
 static bool all_others_seen(const struct model *m, const struct absent *a)
 {
 	const struct comm *c = a->comm;
+	const struct proc *one = c->members->proc;
 
-	if (a->n != 1 || c->n_seen != c->nranks - 1 || c->members->proc->node->partial)
+	if (a->n != 1 || c->n_seen != c->nranks - 1 || one->node->partial)
 		return false;
-	return m->reported || (c->n_seen > 1 && (is_asked(m) || c->members->proc->world_size == c->nranks));
+	if (m->reported || is_elsewhere(c))
+		return m->reported;
+	return is_asked(m) || (one->world_size == c->nranks && (c->n_seen > 1 || a->at_home));
 }
 
 /* 0 or -ENOMEM; free a->is_missing either way. */
 static int missing_find(const struct model *m, const struct comm *c, struct absent *a)
 {
 	struct home *homes = homes_find(m, c->nranks);
-	bool enclosed = true;
+	bool enclosed;
 
-	*a = (struct absent){ .comm = c, .is_missing = calloc(c->nranks, sizeof(bool)) };
+	*a = (struct absent){ .comm = c, .at_home = true, .is_missing = calloc(c->nranks, sizeof(bool)) };
 	if (!homes || !a->is_missing) {
 		free(homes);
 		return -ENOMEM;
@@ -263,15 +275,14 @@ static int missing_find(const struct model *m, const struct comm *c, struct abse
 		a->is_missing[r] = !is_seen(c, r) && !homes[r].has_process;
 		if (!a->is_missing[r])
 			continue;
-		enclosed &= homes[r].host != NULL;
+		a->at_home &= homes[r].host != NULL;
 		if (a->n++)
 			continue;
 		a->first = r;
 		a->host = homes[r].host;
 	}
 	free(homes);
-	if (4 * a->n > c->nranks) /* that many do not die unseen */
-		enclosed = false;
+	enclosed = a->at_home && 4 * a->n <= c->nranks; /* more do not die unseen */
 	a->confidence = enclosed ? ENCLOSED : all_others_seen(m, a) ? ALL_OTHERS : 0;
 	return 0;
 }
