@@ -223,8 +223,8 @@ struct snapshot_qp { /* tgid: whose; texts: device, name of its first error, of 
 	__u64 totals[12]; /* struct qp_counts of tracers/rdma/wire/qp.h */
 	__u32 qpn, dest_qpn, error_status, first_status;
 	__u16 dlid;
-	__u8 state, type, port, gone, has_gid, from_start, cut, closing;
-	__u8 reserved[6];
+	__u8 state, type, port, gone, has_gid, from_start, cut, closing, failed;
+	__u8 reserved[5];
 	__u8 gid[16];
 };
 _Static_assert(sizeof(struct snapshot_qp) == 200, "snapshot_qp");

@@ -38,7 +38,8 @@ struct qp {
 	uint32_t qpn, dest_qpn;    /* dest_qpn 0 unknown */
 	uint8_t state, type, port; /* QP_STATE_UNKNOWN; 0 unknown */
 	bool gone, has_gid;
-	bool closing;                         /* in error because its program put it there */
+	bool closing;                         /* in error because its program put it there, unless it had failed */
+	bool failed;                          /* a completion or its device said so since it last worked */
 	uint8_t gid[16];                      /* the peer's port */
 	uint16_t dlid;                        /* the same on InfiniBand; 0 unknown */
 	uint64_t first_ns, state_ns, gone_ns; /* seen; in `state` since, as far as seen */

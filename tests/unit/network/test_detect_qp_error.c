@@ -227,6 +227,71 @@ static void a_program_closes_it(void **state)
 	reported(FINDING_LINK, "queue_pair_error");
 }
 
+static void program_closes(int r, uint32_t qpn)
+{
+	struct event e = of_qp(EV_QP, r, qpn);
+
+	e.qp.now.change = QP_CHANGED;
+	e.qp.now.state = QP_ERR;
+	give(e);
+}
+
+/* The device, or a completion, says that it is dead, and its library answers by putting it into error, to flush what is
+ * posted. What was said before it last worked is no reason. */
+static void what_failed_before_it_was_closed(void **state)
+{
+	struct event e = of_qp(EV_QP_ASYNC, 1, 18);
+
+	e.qp.async.type = 1;
+	e.qp.async.name = "QP fatal error";
+	give(e);
+	program_closes(1, 18);
+	tick(0.1);
+	assert_string_equal(evidence(reported(FINDING_LINK, "queue_pair_error"), "event")->text, "QP fatal error");
+	end(state);
+	begin(state);
+	fail_with(1, 18, 12, "transport retry exceeded");
+	program_closes(1, 18);
+	tick(0.1);
+	reported(FINDING_LINK, "transport_retries");
+	end(state);
+	begin(state);
+	give(e);
+	state_set(1, 18, QP_ERR);
+	state_set(1, 18, QP_RTS);
+	program_closes(1, 18);
+	tick(0.1);
+	assert_int_equal(list.n, 0);
+}
+
+/* What is no failure: all connections have these. */
+static void what_is_said_of_a_healthy_one(void **state)
+{
+	static const uint32_t types[] = { 0, 4, 5, 6, 16 };
+	struct event e = of_qp(EV_QP_ASYNC, 1, 18);
+
+	(void)state;
+	e.qp.async.name = "communication established";
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		e.qp.async.type = types[i];
+		give(e);
+	}
+	program_closes(1, 18);
+	fail_with(1, 18, 5, "flushed");
+	tick(0.1);
+	assert_int_equal(list.n, 0);
+}
+
+/* Flushed because it failed, as far as seen: then its program may do what it likes. */
+static void what_is_flushed_before_it_is_closed(void **state)
+{
+	(void)state;
+	fail_with(1, 18, 5, "flushed");
+	program_closes(1, 18);
+	tick(0.1);
+	reported(FINDING_LINK, "queue_pair_error");
+}
+
 static void test_a_rank_died(void **state)
 {
 	struct event e = job_event(EV_EXIT, 1, 0);
@@ -426,11 +491,22 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(test_transport),          TEST(test_software),           TEST(test_state),
-		TEST(test_a_rank_died),        TEST(test_its_port_is_down),   TEST(what_a_status_means),
-		TEST(how_long_it_is_said),     TEST(what_is_one_finding),     TEST(words),
-		TEST(what_is_not_known_of_it), TEST(whose_death_explains_it), TEST(of_many_so_many_are_said),
+		TEST(test_transport),
+		TEST(test_software),
+		TEST(test_state),
+		TEST(test_a_rank_died),
+		TEST(test_its_port_is_down),
+		TEST(what_a_status_means),
+		TEST(how_long_it_is_said),
+		TEST(what_is_one_finding),
+		TEST(words),
+		TEST(what_is_not_known_of_it),
+		TEST(whose_death_explains_it),
+		TEST(of_many_so_many_are_said),
 		TEST(a_program_closes_it),
+		TEST(what_failed_before_it_was_closed),
+		TEST(what_is_said_of_a_healthy_one),
+		TEST(what_is_flushed_before_it_is_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

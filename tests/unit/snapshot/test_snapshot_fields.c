@@ -327,6 +327,7 @@ static void a_queue_pair(void **state)
 		q->gone = i == 0;
 		q->has_gid = i == 1;
 		q->closing = i == 0;
+		q->failed = i == 1;
 		q->totals.from_start = i == 2;
 		q->totals.cut = i == 3;
 		model_copy(from, &to);
@@ -340,6 +341,7 @@ static void a_queue_pair(void **state)
 		assert_flags(o->gone, i == 0);
 		assert_flags(o->has_gid, i == 1);
 		assert_flags(o->closing, i == 0);
+		assert_flags(o->failed, i == 1);
 		assert_flags(o->totals.from_start, i == 2);
 		assert_flags(o->totals.cut, i == 3);
 		done(state);

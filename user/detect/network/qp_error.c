@@ -2,8 +2,8 @@
  *
  * qp_error.c - queue pairs of ranks that ended in an error: by the first completion that was no success (tier burst),
  * by an asynchronous event (tier trace), or by the state that the kernel lists (every tier), unless the program itself
- * put it there, which closes it. A transport that gave up is the path's or the far end's, so no rank's here; a refused
- * request is software's and no link's; a process that died explains all of them. docs/findings.md.
+ * put it there before it failed, which closes it. A transport that gave up is the path's or the far end's, so no rank's
+ * here; a refused request is software's and no link's; a process that died explains all of them. docs/findings.md.
  */
 #include <errno.h>
 
@@ -37,7 +37,9 @@ static const struct {
 			    "the request itself is wrong: lengths, keys or the queue pair's state in the program" },
 };
 
-/* By enum ibv_wc_status. Flushed (5) is what follows on something else. */
+#define STATUS_FLUSHED 5 /* follows on something else */
+
+/* By enum ibv_wc_status. */
 static enum fault fault_of_status(uint32_t status)
 {
 	switch (status) {
@@ -49,7 +51,7 @@ static enum fault fault_of_status(uint32_t status)
 	case 11: return FAULT_REFUSED;
 	case 19:
 	case 21: return FAULT_DEVICE;
-	case 5: return FAULT_STATE;
+	case STATUS_FLUSHED: return FAULT_STATE;
 	default: return FAULT_REQUEST;
 	}
 }
@@ -63,9 +65,15 @@ struct group { /* queue pairs of one process on one device that failed alike */
 	int n;
 };
 
+/* What its program closes is flushed. */
+static bool is_flushed(const struct qp *q)
+{
+	return q->closing && q->error_status == STATUS_FLUSHED;
+}
+
 static enum fault fault_of(const struct model *m, const struct qp *q, uint64_t *ret_since)
 {
-	if (q->error_status && m->now_ns < q->error_ns + HOLD_NS) {
+	if (q->error_status && !is_flushed(q) && m->now_ns < q->error_ns + HOLD_NS) {
 		*ret_since = q->error_ns;
 		return fault_of_status(q->error_status);
 	}

@@ -13,6 +13,8 @@
 #define SWEEP_EVERY_NS 1000000000ull
 #define CONTEXTS_MAX 4096
 
+enum { ASYNC_QP_FATAL = 1, ASYNC_QP_ACCESS_ERR = 3 }; /* enum ibv_event_type; 2: request error */
+
 struct qp_number {
 	uint64_t proc;
 	uint64_t qpn; /* no gap: it is hashed */
@@ -220,12 +222,15 @@ static int qp_get(struct model *m, const struct event *e, bool made, bool may_be
 	return 0;
 }
 
-static void state_take(struct qp *q, uint8_t state, uint64_t ts_ns)
+/* Libraries answer a failure by the same call that they close one with, to flush what is posted. */
+static void state_take(struct qp *q, uint8_t state, bool by_program, uint64_t ts_ns)
 {
 	if (state == QP_STATE_UNKNOWN || state == q->state)
 		return;
 	q->state = state;
 	q->state_ns = ts_ns;
+	q->failed = q->failed && (state == QP_ERR || state == QP_SQE);
+	q->closing = state == QP_ERR && by_program && !q->failed;
 }
 
 static int now_take(struct model *m, const struct event *e)
@@ -240,9 +245,7 @@ static int now_take(struct model *m, const struct event *e)
 		err = qp_get(m, e, change == QP_MADE, false, &q); /* lint: without an error it is set */
 	if (err || !q)
 		return err;
-	if (e->qp.now.state != QP_STATE_UNKNOWN && e->qp.now.state != q->state)
-		q->closing = e->qp.now.state == QP_ERR && change == QP_CHANGED && !e->qp.now.by_kernel;
-	state_take(q, e->qp.now.state, e->ts_ns);
+	state_take(q, e->qp.now.state, change == QP_CHANGED && !e->qp.now.by_kernel, e->ts_ns);
 	q->type = e->qp.now.type ? e->qp.now.type : q->type;
 	q->port = e->qp.now.port ? e->qp.now.port : q->port;
 	q->dest_qpn = e->qp.now.dest_qpn ? e->qp.now.dest_qpn : q->dest_qpn;
@@ -255,6 +258,16 @@ static int now_take(struct model *m, const struct event *e)
 	q->gone_ns = q->gone ? e->ts_ns : 0;
 	m->state->qp.changed = true;
 	return 0;
+}
+
+static void error_take(struct qp *q, const struct event *e)
+{
+	q->failed = true;
+	if (q->error_ns)
+		return;
+	q->error_status = e->qp.error.status;
+	q->error_name = e->qp.error.name;
+	q->error_ns = e->ts_ns;
 }
 
 /* Totals are read by the collector, now and then: also of what was destroyed since. */
@@ -271,10 +284,9 @@ static int sampled_take(struct model *m, const struct event *e)
 	} else if (e->kind == EV_QP_ASYNC) {
 		q->async_name = e->qp.async.name;
 		q->async_ns = e->ts_ns;
-	} else if (!q->error_ns) {
-		q->error_status = e->qp.error.status;
-		q->error_name = e->qp.error.name;
-		q->error_ns = e->ts_ns;
+		q->failed |= e->qp.async.type >= ASYNC_QP_FATAL && e->qp.async.type <= ASYNC_QP_ACCESS_ERR;
+	} else {
+		error_take(q, e);
 	}
 	return 0;
 }

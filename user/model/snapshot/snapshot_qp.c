@@ -32,6 +32,7 @@ static void one(struct snapshot_writer *r, const struct qp *q)
 		.gone = q->gone,
 		.has_gid = q->has_gid,
 		.closing = q->closing,
+		.failed = q->failed,
 		.from_start = t->from_start,
 		.cut = t->cut,
 	};
@@ -85,6 +86,7 @@ int take_qp(struct model *m, const struct event *e)
 	q->dlid = b->dlid;
 	q->has_gid = b->has_gid;
 	q->closing = b->closing;
+	q->failed = b->failed;
 	memcpy(q->gid, b->gid, sizeof(q->gid));
 	q->state_ns = b->state_ns;
 	q->gone = b->gone;
