@@ -55,13 +55,21 @@ enum collector_record {
 	RECORD_PARTIAL = 49,       /* of its jobs this host has ranks, too, that were not asked for */
 };
 
+enum record_start_by {
+	START_BY_UNKNOWN = 0, /* recordings of before: an autopsy, if hang_floor_ns is below a second */
+	START_BY_SESSION = 1,
+	START_BY_AUTOPSY = 2, /* or a merge of autopsies */
+};
+
 struct record_start {
 	struct wire_hdr hdr;
 	__u64 realtime_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC at start */
 	__u64 dstate_limit_ns;    /* d_state is reported past this */
 	__u64 hang_floor_ns;      /* shortest lag that is a hang */
 	__u64 busy_limit_ns;      /* the same for a laggard that burns CPU */
-	__u32 version;            /* of this stream: WIRE_VERSION */
+	__u16 version;            /* of this stream: WIRE_VERSION */
+	__u8 by;                  /* enum record_start_by */
+	__u8 reserved;
 	__u32 host_len;
 	char host[]; /* host name */
 };

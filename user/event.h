@@ -181,6 +181,7 @@ struct event {
 		struct {
 			uint64_t realtime_offset_ns, dstate_limit_ns, hang_floor_ns, busy_limit_ns;
 			const char *host;
+			bool by_autopsy, by_session; /* neither: not known */
 		} start;
 		struct event_proc proc;
 		struct {
@@ -317,8 +318,7 @@ struct event {
 		struct torch_mark torch;
 		struct python_gc python_gc;
 		struct torch_group torch_group;
-		struct proxy_part
-			proxy; /* flags PROXY_SAMPLE: a sample begins, of n parts that follow; no part itself */
+		struct proxy_part proxy; /* flags PROXY_SAMPLE: no part, but a sample of n parts begins */
 		struct {
 			int what;         /* enum snapshot_what */
 			const void *body; /* struct snapshot_*, as long as the record or the call */

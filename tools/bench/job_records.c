@@ -123,6 +123,7 @@ void job_records_begin(struct job_records *j, int n_ranks)
 	f->hang_floor_ns = 1500 * MSEC;
 	f->busy_limit_ns = 90000 * MSEC;
 	f->version = WIRE_VERSION;
+	f->by = START_BY_SESSION;
 	f->host_len = 6;
 	strcpy(f->host, "bench");
 	for (int r = 0; r < n_ranks; r++) {

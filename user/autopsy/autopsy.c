@@ -60,6 +60,7 @@ static int start_emit(const struct autopsy *a)
 	u.f.dstate_limit_ns = u.f.hang_floor_ns = a->cfg->interval_ns / 2;
 	u.f.busy_limit_ns = BUSY_LIMIT_NS;
 	u.f.version = WIRE_VERSION;
+	u.f.by = START_BY_AUTOPSY;
 	u.f.host_len = len;
 	return emit(a->pipeline, &u.f.hdr);
 }

@@ -118,6 +118,7 @@ static int start_feed(struct merge *g)
 	}
 	u.f.dstate_limit_ns = u.f.hang_floor_ns;
 	u.f.version = WIRE_VERSION;
+	u.f.by = START_BY_AUTOPSY;
 	u.f.host_len = strlen(u.f.host) + 1;
 	g->now_ns = time_of(g, 0, g->files[0].start.hdr.ts_ns);
 	return own_feed(g, &u.f.hdr, (sizeof(u.f) + u.f.host_len + 7) & ~7ul, RECORD_START);

@@ -40,6 +40,7 @@ static int start_feed(struct hub_job *j, const Cluster__NodeReport *limits, uint
 	u.f.hang_floor_ns = limits->has_hang_limit_ns ? limits->hang_limit_ns : DEFAULT_HANG_NS;
 	u.f.busy_limit_ns = limits->has_busy_limit_ns ? limits->busy_limit_ns : DEFAULT_BUSY_NS;
 	u.f.version = WIRE_VERSION;
+	u.f.by = START_BY_SESSION;
 	u.f.host_len = record_text_put(&u.f.hdr, sizeof(u) - 8, j->log.hub);
 	record_pad(&u.f.hdr);
 	return pipeline_feed(j->pipeline, &u.f.hdr);

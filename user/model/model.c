@@ -9,6 +9,8 @@
 #include "base/larger.h"
 #include "model/state.h"
 
+#define SESSION_FLOOR_NS 1000000000ull /* of recordings that do not say what they are of */
+
 typedef int apply_fn(struct model *m, const struct event *e);
 
 static int limits_apply(struct model *m, const struct event *e)
@@ -30,7 +32,14 @@ static int start_apply(struct model *m, const struct event *e)
 	limits_apply(m, e);
 	m->host = e->start.host ? e->start.host : "";
 	m->nodes[0]->name = m->host;
+	m->by_autopsy = e->start.by_autopsy;
+	m->by_session = e->start.by_session;
 	return 0;
+}
+
+bool model_is_autopsy(const struct model *m)
+{
+	return m->by_autopsy || (!m->by_session && m->hang_floor_ns < SESSION_FLOOR_NS);
 }
 
 static int tick_apply(struct model *m, const struct event *e)

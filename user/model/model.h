@@ -297,7 +297,7 @@ struct model {           /* read by detectors and sinks as const */
 	uint64_t last_loss_ns;                            /* of a class that verdicts rest on (not LOSS_BULK) */
 	uint64_t n_events, n_ops, n_ops_ended, n_refused; /* n_refused: as in procs, the forgotten included */
 	size_t n_procs, n_members, n_comms;               /* kept now, the dead included */
-	bool stopped;                                     /* EV_STOP seen */
+	bool stopped, by_autopsy, by_session;             /* EV_STOP seen; who began the stream, neither: not known */
 	struct known_phases known_phases;                 /* what earlier sessions learnt of pauses */
 	struct qps qps;
 	struct tcp_connections tcp; /* RDMA queue pairs, TCP connections of the traced processes */
@@ -336,7 +336,7 @@ void model_free(struct model *m);
 /* Apply one event. 0, or -ENOMEM (the model is then still consistent), -EINVAL for an event that makes no sense
  * (unknown kind); events about processes never announced are accepted and make a process with rank -1. */
 int model_apply(struct model *m, const struct event *e);
-
+bool model_is_autopsy(const struct model *m); /* of old recordings: its hang limit is below a session's */
 /* Operations whose end became known (or, after EV_STOP, never will) since the last call, oldest first; NULL when
  * drained. The pointer is valid until the next model_apply(). */
 const struct op *model_next_ended(struct model *m);
@@ -385,8 +385,7 @@ void proc_heads_each(const struct proc *p, void (*each)(void *arg, const struct 
 const struct op *call_blocked_by(const struct proc *p, const struct call *c);
 /* A thread of it sits in a wait for the GPU. */
 bool proc_waits(const struct proc *p);
-/* Global rank of a process: given by its environment, else its rank in its largest communicator; -1 unknown, or
- * several: `shared`. */
+/* Global rank of a process: by its environment, else in its largest communicator; -1 unknown, or `shared`. */
 int proc_rank(const struct proc *p);
 /* Global rank of rank `r` of the communicator; -1 not seen here. */
 int comm_global_rank(const struct comm *c, int r);

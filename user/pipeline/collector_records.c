@@ -20,6 +20,8 @@ static int decode_start(const struct wire_hdr *rec, struct intern *strings, stru
 	e->start.dstate_limit_ns = f->dstate_limit_ns;
 	e->start.hang_floor_ns = f->hang_floor_ns;
 	e->start.busy_limit_ns = f->busy_limit_ns;
+	e->start.by_autopsy = f->by == START_BY_AUTOPSY;
+	e->start.by_session = f->by == START_BY_SESSION;
 	e->start.host = record_text(rec, sizeof(*f), f->host_len, strings);
 	return e->start.host ? 1 : -EINVAL;
 }

@@ -17,7 +17,6 @@
 #define SEC 1000000000ull
 #define STILL_NS (5 * SEC)          /* between two ticks: the session had no turn, or the whole host had none */
 #define SETTLE_NS (8 * SEC)         /* then the ranks have time to go on; a loss is still held (detect/host/loss.c) */
-#define AUTOPSY_FLOOR_NS SEC        /* a session's shortest limit is longer */
 #define SETTLES_EVERY_NS (60 * SEC) /* a session that gets a turn now and then has to judge some day */
 #define SHORTAGE_EVERY_NS (600 * SEC)
 #define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
@@ -220,8 +219,7 @@ static bool is_settling(struct pipeline *p)
 	uint64_t now_ns = p->model->now_ns, gap_ns = p->tick_ns && now_ns > p->tick_ns ? now_ns - p->tick_ns : 0;
 
 	p->tick_ns = now_ns;
-	if (gap_ns >= STILL_NS && p->model->hang_floor_ns >= AUTOPSY_FLOOR_NS &&
-	    now_ns > p->settle_until_ns + SETTLES_EVERY_NS)
+	if (gap_ns >= STILL_NS && !model_is_autopsy(p->model) && now_ns > p->settle_until_ns + SETTLES_EVERY_NS)
 		p->settle_until_ns = now_ns + SETTLE_NS;
 	return now_ns < p->settle_until_ns;
 }

@@ -21,6 +21,7 @@ static int encode_start(const struct event *e, struct record_start *f)
 	f->hang_floor_ns = e->start.hang_floor_ns;
 	f->busy_limit_ns = e->start.busy_limit_ns;
 	f->version = WIRE_VERSION;
+	f->by = e->start.by_autopsy ? START_BY_AUTOPSY : e->start.by_session ? START_BY_SESSION : START_BY_UNKNOWN;
 	f->hdr.kind = RECORD_START;
 	f->hdr.size = sizeof(*f);
 	f->host_len = record_text_put(&f->hdr, WIRE_SIZE_MAX, e->start.host);

@@ -113,6 +113,7 @@ static int start_emit(struct session *s, uint64_t now_ns)
 	u.f.hang_floor_ns = s->cfg.hang_floor_ns;
 	u.f.busy_limit_ns = s->cfg.busy_limit_ns;
 	u.f.version = WIRE_VERSION;
+	u.f.by = START_BY_SESSION;
 	u.f.host_len = len;
 	return session_emit(s, &u.f.hdr);
 }

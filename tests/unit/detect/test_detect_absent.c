@@ -143,6 +143,22 @@ static void the_other_of_two_in_an_autopsy(void **state)
 	}
 }
 
+/* What began the stream says it, not how long its limit is: an autopsy may take its samples seconds apart, and a
+ * session may have a limit of a quarter of a second. */
+static void what_is_an_autopsy(void **state)
+{
+	(void)state;
+	m->by_autopsy = true;
+	m->hang_floor_ns = 5 * SEC;
+	one_of_two_stands(0, 0, 14);
+	assert_int_equal(only()->ranks[0], 1);
+	end(state);
+	start(state);
+	m->by_session = true;
+	one_of_two_stands(0, 0, 120);
+	assert_int_equal(list.n, 0);
+}
+
 /* The second rank is the first of its host: the other one is on another. */
 static void the_other_of_two_is_elsewhere(void **state)
 {
@@ -265,6 +281,7 @@ int main(void)
 		TEST(one_rank_of_two),
 		TEST(the_other_of_two_in_an_autopsy),
 		TEST(the_other_of_two_is_elsewhere),
+		TEST(what_is_an_autopsy),
 		TEST(the_first_of_two_in_a_session),
 		TEST(the_last_one_of_a_job_that_goes_on),
 		TEST(half_a_job_names_nobody),

@@ -339,7 +339,7 @@ static void a_host_that_polls_for_its_gpu(void **state)
 	(void)state;
 	gpus_are(in_nccl);
 	gpus[3] = works;
-	m->hang_floor_ns = SESSION_FLOOR_NS;
+	m->hang_floor_ns = SEC;
 	who();
 	at[3].state = TASK_RUNNABLE;
 	stack_of[3] = (struct samples_stack){ "/job/real.py:9 step", "cuStreamSynchronize (libcuda.so.1)",
@@ -366,12 +366,12 @@ static void a_peer_that_waits_in_nccl_on_its_host(void **state)
 	static const uint64_t n[] = { 12, 12, 12, 11 };
 
 	(void)state;
-	m->hang_floor_ns = SESSION_FLOOR_NS;
+	m->hang_floor_ns = SEC;
 	for (int in_nccl_there = 0; in_nccl_there < 2; in_nccl_there++) {
 		if (in_nccl_there) {
 			end(state);
 			start(state);
-			m->hang_floor_ns = SESSION_FLOOR_NS;
+			m->hang_floor_ns = SEC;
 		}
 		gpus_are(in_nccl);
 		gpus[1] = idle;

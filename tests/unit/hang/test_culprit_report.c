@@ -49,7 +49,7 @@ static int fresh(void **state)
 	empty = empty ? empty : model_new();
 	m = *empty; /* its private part */
 	m.now_ns = 20 * SEC;
-	m.hang_floor_ns = SESSION_FLOOR_NS;
+	m.hang_floor_ns = SEC;
 	m.procs = &procs[0];
 	comm = (struct comm){ .hash = 12, .nranks = RANKS, .n_seen = RANKS, .by_rank = by_rank };
 	second = (struct comm){ .hash = 13, .nranks = 2, .n_seen = 2 };

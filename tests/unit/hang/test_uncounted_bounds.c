@@ -62,7 +62,7 @@ static int fresh(void **state)
 	(void)state;
 	empty = model_new();
 	m = *empty;
-	m.hang_floor_ns = SESSION_FLOOR_NS;
+	m.hang_floor_ns = SEC;
 	m.busy_limit_ns = 60 * SEC;
 	m.procs = &procs[0];
 	m.comms = &comm;
@@ -217,7 +217,7 @@ static void when_nothing_is_known(void **state)
 		members[1].entered_seq[SEQ_COLL] = i == 5 ? 6 : 7;
 		members[1].last_call_ns = i == 6;
 		members[1].samples.seen_ns = i == 7 ? m.now_ns - 5 * SEC : m.now_ns - SEC;
-		m.hang_floor_ns = i == 8 ? SESSION_FLOOR_NS - 1 : SESSION_FLOOR_NS;
+		m.hang_floor_ns = i == 8 ? SEC - 1 : SEC;
 		tasks[1].stack.ns = i == 9 ? MOVED : i == 10 ? SLEPT : READ;      /* of before */
 		tasks[1].stack.native = i == 11 ? "" : "ncclWait (libnccl.so.2)"; /* not read */
 		tasks[ODD].state = i == 12 ? TASK_ON_CPU : TASK_SLEEP;

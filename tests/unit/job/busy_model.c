@@ -30,6 +30,7 @@ static void session_begins(void)
 	e.start.hang_floor_ns = 1600 * MSEC;
 	e.start.busy_limit_ns = 13;
 	e.start.host = "node-1";
+	e.start.by_session = true;
 	give(e);
 	e = (struct event){ .kind = EV_LOSS };
 	e.loss.lost = 5;

@@ -77,6 +77,34 @@ static void limits_of_a_session(void **state)
 	assert_int_equal(m->start_realtime_ns, now + 7);
 }
 
+/* Recordings of before do not say what they are of: a limit below a second was an autopsy's. New limits make no other.
+ */
+static void who_began_it(void **state)
+{
+	static const struct {
+		bool by_autopsy, by_session;
+		uint64_t floor_ns;
+		bool is;
+	} cases[] = {
+		{ true, false, 5 * SEC, true },  { true, false, 250 * MSEC, true }, { false, true, 250 * MSEC, false },
+		{ false, true, 5 * SEC, false }, { false, false, SEC - 1, true },   { false, false, SEC, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct event e = { .kind = EV_START };
+
+		e.start.by_autopsy = cases[i].by_autopsy;
+		e.start.by_session = cases[i].by_session;
+		e.start.hang_floor_ns = cases[i].floor_ns;
+		give(e);
+		if (model_is_autopsy(m) != cases[i].is)
+			fail_msg("case %zu", i);
+		give((struct event){ .kind = EV_LIMITS, .start.hang_floor_ns = 500 * MSEC });
+		assert_int_equal(model_is_autopsy(m), cases[i].by_autopsy || !cases[i].by_session);
+	}
+}
+
 /* --- counters --- */
 
 static void sample_of(uint64_t addr, uint64_t hash, uint64_t n, bool valid)
@@ -431,6 +459,7 @@ int main(void)
 #define PROXY(f) cmocka_unit_test_setup_teardown(f, proxy_setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(limits_of_a_session),
+		TEST(who_began_it),
 		TEST(counters_move_between_two_samples),
 		TEST(counters_that_stood_are_remembered),
 		TEST(counters_that_become_readable_are_others),

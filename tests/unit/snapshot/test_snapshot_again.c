@@ -222,7 +222,7 @@ static void test_a_copy_knows_who_all_are(void **state)
 		    m->realtime_offset_ns == c.m->realtime_offset_ns && m->lost == c.m->lost &&
 		    m->last_loss_ns == c.m->last_loss_ns && c.m->resumed_ns == m->now_ns);
 	assert_true(m->hang_floor_ns == c.m->hang_floor_ns && m->dstate_limit_ns == c.m->dstate_limit_ns &&
-		    m->busy_limit_ns == c.m->busy_limit_ns);
+		    m->busy_limit_ns == c.m->busy_limit_ns && m->by_session && c.m->by_session && !c.m->by_autopsy);
 	assert_string_equal(m->host, c.m->host);
 	for (mb = model_proc(m, job_pid(2))->members; mb; mb = mb->next_in_proc) {
 		const struct member *other = model_proc(c.m, job_pid(2))->members;

@@ -115,7 +115,7 @@ static bool network_excuses(const struct model *m, const struct suspect *s, cons
 /* In a live job a step that waits for its GPU for seconds is ordinary; an autopsy was asked because the job hangs. */
 static bool stack_decides(const struct model *m, const struct suspect *s)
 {
-	return m->hang_floor_ns < SESSION_FLOOR_NS && !s->is_hang && !s->busy_since_ns;
+	return model_is_autopsy(m) && !s->is_hang && !s->busy_since_ns;
 }
 
 /* Behind, by its counters, and in a wait for its GPU: a kernel there does not end, and none of NCCL's, as far as is

@@ -13,8 +13,6 @@
 #include "detect/hang/wait_roots.h"
 #include "detect/rank/activity.h"
 
-#define SESSION_FLOOR_NS 1000000000ull /* hang limits: an autopsy's is shorter, it was asked and says what it knows */
-
 struct suspect {       /* a root, for as long as this one operation is pending */
 	uint64_t proc; /* its key */
 	int seat;      /* of a process that is several ranks: the GPU of the first of them, and 1; else 0 */

@@ -297,7 +297,7 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	f->warning_after_ns = c->habit.warning_after_ns;
 	if (f->confidence < CONFIDENCE_MIN) {
 		f->class = HANG_UNKNOWN;
-		if (m->hang_floor_ns >= SESSION_FLOOR_NS)
+		if (!model_is_autopsy(m)) /* that was asked and says what it knows */
 			f->warning_after_ns = larger(f->warning_after_ns, unsure_warning_ns(c));
 	}
 	f->critical_after_ns = c->habit.critical_after_ns;

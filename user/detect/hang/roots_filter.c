@@ -69,7 +69,7 @@ static bool is_waiting(const struct places *waiters, const struct proc *p)
 /* It is past its limit by one sample, others will be by the next: that says nothing of which was late first. */
 static bool first_of_several(const struct model *m, struct wait_roots *soon)
 {
-	return m->hang_floor_ns >= SESSION_FLOOR_NS && !wait_roots_soon(m, SAMPLES_APART_NS, soon) && soon->n_roots > 1;
+	return !model_is_autopsy(m) && !wait_roots_soon(m, SAMPLES_APART_NS, soon) && soon->n_roots > 1;
 }
 
 /* What else it may be: a single root waits for no rank, as far as is seen. */

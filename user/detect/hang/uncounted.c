@@ -117,7 +117,7 @@ static int jobs_read(struct keyed_table *t, const struct model *m)
 /* An autopsy looks for half a second. */
 static bool may_judge(const struct uncounted_job *j, const struct model *m)
 {
-	return !j->unfit && j->n_ranks > 1 && j->n_ranks == j->world && m->hang_floor_ns >= SESSION_FLOOR_NS;
+	return !j->unfit && j->n_ranks > 1 && j->n_ranks == j->world && !model_is_autopsy(m);
 }
 
 /* --- where the hosts are --- */

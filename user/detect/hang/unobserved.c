@@ -235,7 +235,7 @@ static uint64_t last_still_ns(const struct comm *c)
 /* An autopsy, or a merge: asked for because the job hangs. */
 static bool is_asked(const struct model *m)
 {
-	return !m->reported && (m->hang_floor_ns < SESSION_FLOOR_NS || is_merge(m));
+	return !m->reported && (model_is_autopsy(m) || is_merge(m));
 }
 
 /* The other of two: the one that is here is the first of its host. */

@@ -51,6 +51,8 @@ static void session_emit(struct snapshot_writer *r)
 	e.start.hang_floor_ns = m->hang_floor_ns;
 	e.start.busy_limit_ns = m->busy_limit_ns;
 	e.start.host = m->host;
+	e.start.by_autopsy = m->by_autopsy;
+	e.start.by_session = m->by_session;
 	emit_event(r, &e);
 	if (m->n_nodes && m->nodes[0] && m->nodes[0]->partial)
 		emit_event(r, &(struct event){ .kind = EV_PARTIAL, .ts_ns = m->now_ns });
