@@ -154,7 +154,7 @@ struct finding {
 	enum finding_cause cause;
 	enum severity severity; /* detect/severity.c; never a detector */
 	/* Of a hang that may end by itself, in time since since_ns: a warning from then on, and critical; 0: by the
-	 * rule of its class. */
+	 * rule of its class; UINT64_MAX: never. */
 	uint64_t warning_after_ns, critical_after_ns;
 	struct subject subject;                /* what it is about; every detector sets it */
 	int n_ranks, ranks[FINDING_RANKS_MAX]; /* culprits, global ranks; the first ones */

@@ -100,23 +100,66 @@ static void nobody_for(double seconds)
 	assert_int_equal(list.n, 0);
 }
 
+static const struct samples_stack in_gloo = {
+	"/job/gen.py:120 gather", "pthread_cond_wait (libc.so.6)",
+	"pthread_cond_wait (libc.so.6)\ngloo::transport::tcp::UnboundBuffer::waitRecv (libtorch_cpu.so)\n"
+	"gather_object (/venv/torch/distributed/distributed_c10d.py:3100)"
+};
+
 /* Ranks generate, each on its GPU; rank 2 was done first and waits for the others outside of NCCL. What GPUs do is not
  * known: it may be the reason, and it may not. */
 static void who_is_done_first_is_not_named(void **state)
 {
 	(void)state;
 	job_stands();
-	stack_of[2] = (struct samples_stack){
-		"/job/gen.py:120 gather", "pthread_cond_wait (libc.so.6)",
-		"pthread_cond_wait (libc.so.6)\ngloo::transport::tcp::UnboundBuffer::waitRecv (libtorch_cpu.so)\n"
-		"gather_object (/venv/torch/distributed/distributed_c10d.py:3100)"
-	};
+	stack_of[2] = in_gloo;
 	ranks_appear();
 	for_seconds(40);
 	assert_int_equal(only()->class, HANG_UNKNOWN);
 	assert_int_equal(only()->severity, SEVERITY_INFO);
 	assert_int_equal(only()->n_ranks, 0);
 	assert_string_equal(text_of(only(), "elsewhere_ranks"), "2");
+}
+
+/* That takes minutes in a healthy job, also as more of them are done: no page for it, ever. */
+static void who_is_done_first_is_no_alarm(void **state)
+{
+	(void)state;
+	for (int n_done = 1; n_done < 4; n_done++) {
+		if (n_done > 1) {
+			end(state);
+			start(state);
+		}
+		job_stands();
+		for (int r = 2; r > 2 - n_done; r--)
+			stack_of[r] = in_gloo;
+		ranks_appear();
+		for_seconds(100);
+		assert_int_equal(only()->severity, SEVERITY_WARNING);
+		for_seconds(500);
+		assert_int_equal(only()->class, HANG_UNKNOWN);
+		assert_int_equal(only()->severity, SEVERITY_WARNING);
+	}
+}
+
+/* Of two that sleep outside one meets no peer; or one of those inside waits in NCCL, where its frames show it. */
+static void who_may_be_the_reason_is_an_alarm(void **state)
+{
+	(void)state;
+	for (int inside = 0; inside < 2; inside++) {
+		if (inside) {
+			end(state);
+			start(state);
+		}
+		job_stands();
+		stack_of[2] = in_gloo;
+		stack_of[0] = inside ? in_init : in_save;
+		ranks_appear();
+		for_seconds(170);
+		assert_int_equal(only()->severity, SEVERITY_WARNING);
+		for_seconds(20);
+		assert_int_equal(only()->severity, SEVERITY_CRITICAL);
+	}
 }
 
 /* Where NCCL's own frames show that its peers wait for it there, it is the one. */
@@ -311,6 +354,8 @@ int main(void)
 		TEST(the_one_that_does_not_join),
 		TEST(one_stack_that_was_not_read),
 		TEST(who_is_done_first_is_not_named),
+		TEST(who_is_done_first_is_no_alarm),
+		TEST(who_may_be_the_reason_is_an_alarm),
 		TEST(who_meets_others_than_its_peers_is_named),
 		TEST(a_communicator_that_is_met_late),
 		TEST(all_wait_inside),

@@ -2,8 +2,8 @@
  *
  * uncounted.c - see uncounted.h. That counters stop proves nothing: a long step looks the same. What does is where the
  * hosts are: a main thread that slept without a break since long, outside of NCCL and of the driver, while the stacks
- * of all others, read meanwhile, end inside. One stack that was not read, or one rank that is not seen, and no rank is
- * named; of several that sleep elsewhere any may be the reason, and that is said.
+ * of all others, read meanwhile, end inside. One that was not read or is not seen, and no rank is named; of several
+ * that sleep elsewhere any may be the reason, and that is said.
  */
 #include "detect/hang/uncounted.h"
 
@@ -60,8 +60,7 @@ static bool member_stands(const struct model *m, const struct member *mb, struct
 	return comm_even(memo, mb->comm);
 }
 
-/* A communicator that is gone was there at its last sample: that it ended is progress, too. That one is met is none: it
- * may be minutes old, or never come to be. */
+/* That one is gone, there at its last sample, is progress, too. That one is met is none: it may be minutes old. */
 static void member_read(struct uncounted_job *j, const struct model *m, const struct member *mb, struct even_memo *memo)
 {
 	const struct samples *s = &mb->samples;
@@ -107,8 +106,7 @@ static int jobs_read(struct keyed_table *t, const struct model *m)
 			j->job = p->job;
 			job_begin(j, m);
 		}
-		if (j && (!j->unfit ||
-			  j->proc)) /* of a job that goes on one sign is enough, unless a pause of it may be over */
+		if (j && (!j->unfit || j->proc)) /* else it goes on by one sign, and no pause of it may be over */
 			rank_read(j, m, p, &memo);
 	}
 	return 0;
@@ -154,9 +152,9 @@ static enum host_place place_of(const struct uncounted_job *j, const struct mode
 struct hosts {
 	const struct proc *odd; /* the last one that is not in NCCL */
 	int n_in_nccl, n_odd, n_unknown;
+	int n_meeting;     /* odd ones that sleep where they meet their peers outside of NCCL */
 	uint64_t read_ns;  /* the oldest stack of those in NCCL */
-	uint64_t since_ns; /* the newest that an odd one fell asleep, or since the job's last progress; 0: one does
-			      not sleep all the while */
+	uint64_t since_ns; /* the newest that an odd one fell asleep, or the job's last progress; 0: one is awake */
 };
 
 static bool is_of_job(const struct uncounted_job *j, const struct proc *p)
@@ -172,6 +170,7 @@ static void odd_add(struct hosts *h, const struct model *m, const struct proc *p
 	h->odd = p;
 	h->since_ns = !since || (h->n_odd && !h->since_ns) ? 0 : larger(h->since_ns, since);
 	h->n_odd++;
+	h->n_meeting += place == HOST_ELSEWHERE && call_site_meets_peers(p);
 }
 
 static struct hosts hosts_look(const struct uncounted_job *j, const struct model *m)
@@ -221,13 +220,15 @@ static bool peers_work(const struct uncounted_job *j, const struct model *m, uin
 	return false;
 }
 
-/* It meets its peers outside of NCCL, and they may just compute: they generate, and it was done first. */
-static bool may_be_first(const struct uncounted_job *j, const struct model *m, const struct hosts *h)
+/* Odd ones meet their peers outside of NCCL; these, some or all, have no frame of NCCL: they may just generate yet. */
+static bool may_be_first(const struct uncounted_job *j, const struct model *m, const struct hosts *h, bool all)
 {
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (is_of_job(j, p) && place_of(j, m, p) == HOST_IN_NCCL && !call_site_in_nccl(p))
-			return call_site_meets_peers(h->odd);
-	return false;
+	bool computes = all;
+
+	for (const struct proc *p = m->procs; p && computes == all; p = p->next)
+		if (is_of_job(j, p) && place_of(j, m, p) == HOST_IN_NCCL)
+			computes = !call_site_in_nccl(p);
+	return computes && h->n_meeting == h->n_odd;
 }
 
 /* --- the finding --- */
@@ -333,7 +334,7 @@ static int none_report(const struct uncounted_job *j, const struct model *m, con
 	f->confidence = CONFIDENCE_NONE;
 	f->subject = subject_job(j->job->name, j->job->nth, j->job->shown);
 	f->warning_after_ns = suspects_busy_limit_ns(all, m);
-	f->critical_after_ns = 2 * f->warning_after_ns;
+	f->critical_after_ns = may_be_first(j, m, h, true) ? UINT64_MAX : 2 * f->warning_after_ns;
 	finding_identify(f, "uncounted", 1, 0);
 	note_waiting(f, found, j, m, h);
 	ranks_text(text, sizeof(text), j, m, false);
@@ -358,11 +359,10 @@ static int job_report(struct uncounted_job *j, const struct model *m, const stru
 	gpu = gpu_odd_find(m, j->job, h.since_ns);
 	if (h.n_odd > 1) /* their GPUs may say which one it is: gpu_stall.h */
 		return !gpu.proc && all_rest(j, m, h.since_ns) ? none_report(j, m, all, &h, found) : 0;
-	if (!rests(m, h.odd, h.since_ns, &a) || (gpu.proc && gpu.proc != h.odd))
+	if (!rests(m, h.odd, h.since_ns, &a) || (gpu.proc && gpu.proc != h.odd) ||
+	    call_site_waits_for_rank(m, h.odd)) /* that one may be the reason as well */
 		return 0;
-	if (call_site_waits_for_rank(m, h.odd)) /* that one may be the reason as well */
-		return 0;
-	if (!gpu.proc && a.what == ACTIVITY_ASLEEP && may_be_first(j, m, &h))
+	if (!gpu.proc && a.what == ACTIVITY_ASLEEP && may_be_first(j, m, &h, false))
 		return none_report(j, m, all, &h, found);
 	return odd_report(j, m, all, &h, &a, &gpu, found);
 }
