@@ -20,6 +20,7 @@
 #include "tracers/gpu/wire/gpu.h"
 #include "tracers/nccl/wire/comm.h"
 #include "tracers/nccl/wire/proxy.h"
+#include "tracers/nccl/wire/redop.h"
 #include "tracers/nccl/wire/reported.h"
 #include "tracers/sched/wire/pressure.h"
 #include "tracers/sched/wire/storage.h"
@@ -125,8 +126,6 @@ enum op_kind {
 	OP_RECV,
 	OP_KIND_MAX,
 };
-
-#define REDOP_OWN 5 /* ncclNumOps: of ncclRedOp_t, a reduction that the program made */
 
 enum comm_init_kind {
 	COMM_INIT_RANK,

@@ -7,12 +7,6 @@
 #include "tracers/nccl/nccl_layout.h"
 #include "record.h"
 
-/* NCCL mixes the handle of a reduction that the program made with its communicator's address: each rank has another. */
-static int redop_decode(int redop)
-{
-	return redop < REDOP_OWN ? redop : REDOP_OWN;
-}
-
 /* An empty collective is none: NCCL returns at once and counts nothing. An empty transfer still meets its peer. */
 static int decode_op(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {

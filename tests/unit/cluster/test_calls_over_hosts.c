@@ -213,6 +213,50 @@ static void arguments_that_differ_over_hosts(void **state)
 	cJSON_Delete(o);
 }
 
+static const struct member *world_of(int rank)
+{
+	const struct member *mb = NULL;
+
+	for (const struct proc *p = pipeline_model(hubs[0].job->pipeline)->procs; p; p = p->next)
+		for (const struct member *o = p->members; o && p->tgid == 100 + (uint32_t)rank; o = o->next_in_proc)
+			mb = o->comm->hash == WORLD ? o : mb;
+	assert_non_null(mb);
+	return mb;
+}
+
+static const struct op *open_of(int rank)
+{
+	const struct op *op = world_of(rank)->first_open;
+
+	while (op && op->end_ns)
+		op = op->next;
+	return op;
+}
+
+/* In an upgrade one host's agent says handles, of which each rank has another, and the other's the one number. */
+static void reductions_of_their_own_as_older_agents_say_them_are_none(void **state)
+{
+	const int said[RANKS] = { 0x1234abcd, 0x7fff0001, 5, 5 };
+	uint64_t n;
+
+	(void)state;
+	all_seen(0);
+	seconds(30, RANKS);
+	n = entered[0];
+	for (int r = 0; r < RANKS; r++) {
+		Cluster__Call *one = calls(r, 8, WORLD, n, 0);
+
+		entered[r] = n + 1;
+		one->has_redop = 1;
+		one->redop = said[r];
+		rank_calls[r].waits_for = 8;
+	}
+	seconds(3, 0);
+	assert_no_more(0);
+	for (int r = 0; r < RANKS; r++)
+		assert_int_equal(open_of(r)->redop, REDOP_OWN);
+}
+
 /* Each report shows other calls, of other moments: most began and ended unseen. */
 static void calls_of_a_healthy_job_are_none(void **state)
 {
@@ -244,17 +288,6 @@ static void probes_that_go_leave_nothing_open(void **state)
 	memset(rank_calls, 0, sizeof(rank_calls));
 	seconds(90, RANKS);
 	assert_no_more(0);
-}
-
-static const struct member *world_of(int rank)
-{
-	const struct member *mb = NULL;
-
-	for (const struct proc *p = pipeline_model(hubs[0].job->pipeline)->procs; p; p = p->next)
-		for (const struct member *o = p->members; o && p->tgid == 100 + (uint32_t)rank; o = o->next_in_proc)
-			mb = o->comm->hash == WORLD ? o : mb;
-	assert_non_null(mb);
-	return mb;
 }
 
 static int n_open(int rank)
@@ -303,6 +336,7 @@ int main(void)
 		CASE(a_recv_without_its_send),
 		CASE(a_transfer_that_is_called_between_two_reports_is_none),
 		CASE(arguments_that_differ_over_hosts),
+		CASE(reductions_of_their_own_as_older_agents_say_them_are_none),
 		CASE(calls_of_a_healthy_job_are_none),
 		CASE(probes_that_go_leave_nothing_open),
 		CASE(what_a_report_says_holds_until_the_next),

@@ -297,6 +297,7 @@ static void an_operation(void **state)
 		const struct op *o;
 
 		poke(op, of_op, N(of_op), 10);
+		op->redop = 3; /* there are five, and one number for all others */
 		op->seq_from_attach = i == 1;
 		op->grouped = i == 2;
 		op->enqueue_ns = op->enqueue_ns ? op->enqueue_ns : 5;

@@ -260,6 +260,8 @@ static uint64_t bits_of(double v)
 	return bits;
 }
 
+#define HANDLE 0x1234abcd /* of a reduction that a program made, as versions before decision 831 kept it */
+
 static void test_as_large_as_it_may_be(void **state)
 {
 	const struct {
@@ -283,6 +285,8 @@ static void test_as_large_as_it_may_be(void **state)
 		{ { SNAPSHOT_PROC, FIELD(snapshot_proc, steps.found_n), 1 << 20 }, 0 },
 		{ { SNAPSHOT_PROC, FIELD(snapshot_proc, steps.from_n), 1 << 20 }, 0 },
 		{ { SNAPSHOT_PROC, FIELD(snapshot_proc, steps.searched_n), 1 << 20 }, 0 },
+		{ { SNAPSHOT_OP, FIELD(snapshot_op, redop), HANDLE }, REDOP_OWN },
+		{ { SNAPSHOT_CAPTURED, ITEM0(redop), HANDLE }, REDOP_OWN },
 	};
 	struct model *from = busy_model_new();
 

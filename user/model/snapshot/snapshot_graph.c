@@ -143,7 +143,7 @@ int take_captured(struct model *m, const struct event *e)
 		work_add(w, &(struct captured){ .comm = c->comm,
 						.kind = c->kind,
 						.dtype = c->dtype,
-						.redop = c->redop,
+						.redop = redop_decode(c->redop),
 						.root = c->root,
 						.peer = c->peer,
 						.count = c->count,

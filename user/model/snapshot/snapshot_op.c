@@ -137,7 +137,7 @@ static struct op *op_of(const struct snapshot_op *b, struct member *mb, uint32_t
 		.member = mb,
 		.kind = b->kind,
 		.dtype = b->dtype,
-		.redop = b->redop,
+		.redop = redop_decode(b->redop),
 		.root = b->root,
 		.peer = b->peer,
 		.count = b->count,
