@@ -180,7 +180,7 @@ static int all_scan(struct loader *l, struct target_set *set)
 
 	wait_ns = (clock_monotonic_ns() - begin_ns) * GLANCES_SHARE;
 	l->glances_due_ns = err ? 0 : begin_ns + (wait_ns < GLANCES_LAST_NS ? wait_ns : GLANCES_LAST_NS);
-	return err ? target_set_scan(set) : target_set_scan_glances(set, rows, n);
+	return err ? target_set_scan(set) : target_set_scan_glances(set, rows, n, begin_ns);
 }
 
 /* What was born is read in every scan. What old strangers map is seen by the pass over all, which comes less often on a

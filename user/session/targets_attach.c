@@ -12,6 +12,7 @@
 #include "attach/probe_rows.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/larger.h"
 #include "base/log.h"
 #include "inspect/reader/reader.h"
 #include "model/model.h"
@@ -174,10 +175,12 @@ static uint64_t start_mono_ns(const struct target_proc *p, uint64_t now_ns)
 	return age_ns < now_ns ? now_ns - age_ns : 0;
 }
 
-/* On a busy host probes may come long after their library: what was called meanwhile is known from outside alone. */
+/* On a busy host probes may come long after their library: what was called meanwhile is known from outside alone. One
+ * that becomes a target by its libraries had none when the set looked last. */
 void probes_place(struct session_targets *t, struct traced *traced, const struct target_proc *p, uint64_t now_ns)
 {
-	uint64_t looked_ns = traced->looked_ns ? traced->looked_ns : start_mono_ns(p, now_ns);
+	uint64_t first_ns = larger(start_mono_ns(p, now_ns), p->bare_ns);
+	uint64_t looked_ns = traced->looked_ns ? traced->looked_ns : first_ns;
 
 	if (!traced->files_ns && (!traced->known || traced->revision != p->revision))
 		traced->files_ns = looked_ns;

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "inspect/discover/discover.h"
 #include "inspect/reader/proc_files.h"
 
@@ -125,7 +126,9 @@ static struct process_glance *glances(const uint32_t *tgids, size_t n)
 
 static size_t scan(struct target_set *s, const uint32_t *tgids, size_t n)
 {
-	assert_int_equal(target_set_scan_glances(s, glances(tgids, n), n), 0);
+	uint64_t at_ns = clock_monotonic_ns();
+
+	assert_int_equal(target_set_scan_glances(s, glances(tgids, n), n, at_ns), 0);
 	return target_set_counts(s)->maps_read;
 }
 
@@ -172,7 +175,7 @@ static void finds_what_a_stranger_becomes(void **state)
 	free(before);
 	before = glances(&tgid, 1);
 	tell(&c, 'l');
-	assert_int_equal(target_set_scan_glances(*state, before, 1), 0);
+	assert_int_equal(target_set_scan_glances(*state, before, 1, clock_monotonic_ns()), 0);
 	assert_null(listed(*state, tgid));
 	usleep(MAPS_WAIT_US);
 	scan(*state, &tgid, 1);
@@ -257,6 +260,60 @@ static void reads_what_was_born(void **state)
 	end(&c);
 }
 
+static uint64_t bare_ns(struct target_set *s, uint32_t tgid)
+{
+	assert_non_null(target_set_find(s, tgid));
+	return target_set_find(s, tgid)->bare_ns;
+}
+
+/* When a process was last seen without libraries: by its maps, and while it rests by the glance. One that has some at
+ * first never was. */
+static void knows_since_when_a_library_may_be_there(void **state)
+{
+	struct child c = child_new(), d = child_new();
+	uint32_t tgids[2] = { c.pid, d.pid };
+	uint64_t begin_ns = clock_monotonic_ns(), again_ns, last_ns;
+
+	tell(&d, 'l');
+	scan(*state, tgids, 2);
+	assert_in_range(bare_ns(*state, tgids[0]), begin_ns, clock_monotonic_ns());
+	assert_int_equal(bare_ns(*state, tgids[1]), 0);
+	for (int rests = 0; rests < 2; rests++) {
+		again_ns = clock_monotonic_ns();
+		scan(*state, tgids, 2);
+		last_ns = clock_monotonic_ns();
+	}
+	usleep(MAPS_WAIT_US);
+	tell(&c, 'l');
+	scan(*state, tgids, 2);
+	assert_non_null(listed(*state, tgids[0]));
+	assert_in_range(bare_ns(*state, tgids[0]), again_ns, last_ns);
+	scan(*state, tgids, 2);
+	assert_in_range(bare_ns(*state, tgids[0]), again_ns, last_ns);
+	end(&c);
+	end(&d);
+}
+
+/* A stranger that maps and is not read for that yet: what it has since its last look is not known. */
+static void what_is_not_read_yet_is_no_look(void **state)
+{
+	struct child c = child_new();
+	uint32_t tgid = c.pid;
+	uint64_t last_ns;
+
+	tell(&c, 'm');
+	scan(*state, &tgid, 1);
+	last_ns = clock_monotonic_ns();
+	tell(&c, 'l');
+	assert_int_equal(scan(*state, &tgid, 1), 0);
+	assert_true(bare_ns(*state, tgid) && bare_ns(*state, tgid) < last_ns);
+	usleep(MAPS_WAIT_US);
+	scan(*state, &tgid, 1);
+	assert_non_null(listed(*state, tgid));
+	assert_true(bare_ns(*state, tgid) < last_ns);
+	end(&c);
+}
+
 static int group_setup(void **state)
 {
 	char command[256];
@@ -301,6 +358,8 @@ int main(void)
 		TEST(a_rank_gets_what_rests_below_it),
 		TEST(mixes_with_other_scans),
 		TEST(reads_what_was_born),
+		TEST(knows_since_when_a_library_may_be_there),
+		TEST(what_is_not_read_yet_is_no_look),
 	};
 
 	if (system("cc --version >/dev/null 2>&1") || geteuid()) {

@@ -91,6 +91,8 @@ struct target_proc {
 	enum target_status status;
 	int error;         /* -errno behind the status */
 	uint64_t revision; /* set's revision when identity or libs last changed */
+	uint64_t bare_ns; /* CLOCK_MONOTONIC of the last look that found all its files, and none it is listed by; 0 none
+			   */
 	struct target_lib
 		*libs; /* n_files rows: first the n_libs with wanted symbols by which it is listed, then others */
 	size_t n_libs, n_files;
@@ -118,9 +120,9 @@ void target_set_free(struct target_set *s);
 
 /* Scans every process of the host (about once a second). 0, or -errno when /proc itself cannot be read. */
 int target_set_scan(struct target_set *s);
-/* The same with what the kernel said of every process, at one time, in the order of tgids: reads only those of which it
- * says something new, and those that matter. Takes the rows over. 0 or -errno. */
-int target_set_scan_glances(struct target_set *s, struct process_glance *rows, size_t n);
+/* The same with what the kernel said of every process from at_ns on (CLOCK_MONOTONIC), in the order of tgids: reads
+ * only those of which it says something new, and those that matter. Takes the rows over. 0 or -errno. */
+int target_set_scan_glances(struct target_set *s, struct process_glance *rows, size_t n, uint64_t at_ns);
 /* Of who looks once: then scans again what is awaited, for 1.2 s, and whose files' parsers had no CPU yet, for 5 s. */
 int target_set_scan_settled(struct target_set *s);
 /* In between: reads these strangers, and those that matter; the others are as they were. */

@@ -72,6 +72,7 @@ struct target_set {
 	struct proc_row *active;        /* those that scans and rescans read */
 	struct process_glance *glances; /* of the last scan by glances, by tgid; NULL: it was by /proc */
 	size_t n_glances;
+	uint64_t glanced_ns; /* when these began */
 	struct file_row *files;
 	uint64_t first_ns; /* when a file of the first queue became known */
 	size_t n_open;     /* files kept open */

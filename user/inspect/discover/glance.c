@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "inspect/discover/discover_private.h"
 
 static int by_tgid(const void *a, const void *b)
@@ -31,11 +32,21 @@ static void glance_mark(const struct target_set *s, const struct proc_row *p)
 		g->rests = p->active ? GLANCE_LOOK : p->is_kernel ? GLANCE_RESTS_KERNEL : GLANCE_RESTS;
 }
 
+/* It rested until now: as of the last glance nothing had come to what was read of it. A new row did not. */
+static void bare_note(const struct target_set *s, struct proc_row *p)
+{
+	const struct process_glance *g = p->pub.start_time_ns ? glance_of(s, p) : NULL;
+
+	if (g && g->rests)
+		p->pub.bare_ns = larger(p->pub.bare_ns, s->glanced_ns);
+}
+
 void proc_row_wake(struct target_set *s, struct proc_row *p)
 {
 	p->woken = false;
 	if (p->active)
 		return;
+	bare_note(s, p);
 	p->active = true;
 	DL_APPEND(s->active, p);
 	glance_mark(s, p);
@@ -177,7 +188,7 @@ int target_set_scan_some(struct target_set *s, const struct target_born *born, s
 	return discover_finish(s);
 }
 
-int target_set_scan_glances(struct target_set *s, struct process_glance *rows, size_t n)
+int target_set_scan_glances(struct target_set *s, struct process_glance *rows, size_t n, uint64_t at_ns)
 {
 	int err;
 
@@ -193,6 +204,7 @@ int target_set_scan_glances(struct target_set *s, struct process_glance *rows, s
 	glances_drop(s);
 	s->glances = rows;
 	s->n_glances = n;
+	s->glanced_ns = at_ns;
 	err = err ? err : discover_finish(s);
 	settled_rest(s);
 	return err;

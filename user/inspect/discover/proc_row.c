@@ -179,8 +179,10 @@ static void apply_stat(struct target_set *s, struct proc_row *p, const struct pr
 		p->late_wait_ns = p->late_due_ns = 0;
 		p->young_until_ns = young_until(s, st);
 	}
-	if (other_process)
+	if (other_process) {
 		reader_unblock(s->reader, p->pub.tgid);
+		p->pub.bare_ns = 0;
+	}
 	p->pub.start_time_ns = st->start_time_ns;
 	p->pub.parent_tgid = st->parent;
 	p->pub.state = st->state;
@@ -303,8 +305,16 @@ static int stat_read(struct target_set *s, const struct proc_row *p, struct proc
 						      : proc_stat_read(p->pub.tgid, ret);
 }
 
+/* All that it maps was read, and nothing that we want is among it. Began at begin_ns. */
+static void bare_note(struct proc_row *p, uint64_t vsize, uint64_t begin_ns)
+{
+	if (p->seen_maps && !p->stale && !p->retry_ns && p->vsize == vsize && !p->pub.n_libs)
+		p->pub.bare_ns = begin_ns;
+}
+
 bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_scan scan)
 {
+	uint64_t begin_ns = clock_monotonic_ns();
 	struct proc_stat st = { 0 };
 	int rc = stat_read(s, p, &st);
 
@@ -325,6 +335,8 @@ bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_sca
 		rc = load_environ(s, p);
 	if (!rc && maps_due(s, p, st.vsize, scan))
 		rc = maps_renew(s, p, st.vsize);
+	if (!rc)
+		bare_note(p, st.vsize, begin_ns);
 	if (!rc)
 		sample_late(s, p);
 	proc_row_status(p, rc);
