@@ -3,6 +3,7 @@
  * main.c - picks the subcommand from commands.def; each command has its own file.
  */
 #include <argp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +68,7 @@ static int help_run(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	argp_err_exit_status = EXIT_USAGE;
+	signal(SIGCHLD, SIG_DFL); /* ignored over exec: no end of a child would be seen, and its pid be another's */
 	if (argc == 2 && !strcmp(argv[0], NVML_CHILD_NAME)) /* started by tracers/gpu/nvml.c */
 		return nvml_child_main(NVML_CHILD_FD, argv[1]);
 	if (argc < 2) {

@@ -284,16 +284,20 @@ static void dump_begin(struct flight *f, const struct incidents *i, const struct
 	child_begin(f, &why, i, m, now_ns);
 }
 
+/* `status`: -1 unknown. */
 static void child_ended(struct flight *f, int status)
 {
-	bool ok = WIFEXITED(status) && !WEXITSTATUS(status);
+	bool ok = status >= 0 && WIFEXITED(status) && !WEXITSTATUS(status);
 	char *warning;
 
 	f->said[f->said_len] = '\0';
 	warning = strchr(f->said, '\n');
 	if (warning)
 		*warning++ = '\0';
-	if (!ok && !*f->said)
+	if (status < 0)
+		snprintf(f->said, sizeof(f->said),
+			 "how the child that writes it ended is not known, as SIGCHLD is ignored");
+	else if (!ok && !*f->said)
 		snprintf(f->said, sizeof(f->said), "the child that writes it ended by signal %d", WTERMSIG(status));
 	if (ok)
 		log_info("flight recorder: wrote %s.pftrace, .rtr and .jsonl", f->said);
@@ -306,22 +310,25 @@ static void child_ended(struct flight *f, int status)
 	flight_state_served(f->dir, f->serving, f->n_serving, ok, f->said);
 }
 
-/* False: the child is still at work. */
+/* False: the child is still at work. What the kernel reaped itself (SIGCHLD is ignored) is not: its pid may be another
+ * process's. */
 static bool child_done(struct flight *f)
 {
 	ssize_t n;
 	int status;
+	pid_t pid;
 
 	while ((n = read(f->child_fd, f->said + f->said_len, sizeof(f->said) - 1 - f->said_len)) > 0)
 		f->said_len += n;
-	if (waitpid(f->child, &status, WNOHANG) != f->child)
+	pid = waitpid(f->child, &status, WNOHANG);
+	if (pid != f->child && (pid >= 0 || errno != ECHILD))
 		return false;
 	while ((n = read(f->child_fd, f->said + f->said_len, sizeof(f->said) - 1 - f->said_len)) > 0)
 		f->said_len += n;
 	close(f->child_fd);
 	f->child_fd = -1;
 	f->child = 0;
-	child_ended(f, status);
+	child_ended(f, pid < 0 ? -1 : status);
 	return true;
 }
 

@@ -300,7 +300,7 @@ int server_renewed(struct server *s, char *error, size_t size)
 
 bool server_ended(struct server *s)
 {
-	if (s->pid && waitpid(s->pid, NULL, WNOHANG) == s->pid) {
+	if (s->pid && waitpid(s->pid, NULL, WNOHANG)) { /* also of what the kernel reaped itself */
 		channel_close(s);
 		s->pid = 0;
 	}
@@ -309,7 +309,7 @@ bool server_ended(struct server *s)
 
 void server_stop(struct server *s)
 {
-	if (!s->pid)
+	if (server_ended(s))
 		return;
 	if (!kill(s->pid, SIGKILL)) /* a hub may not: it sees that its parent is gone */
 		waitpid(s->pid, NULL, 0);

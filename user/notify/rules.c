@@ -187,12 +187,15 @@ static pid_t drain_start(const struct notice *n)
 static int act_wait(pid_t pid)
 {
 	int status = 0, waited_ms = 0;
+	pid_t ended;
 
-	while (waited_ms < ACT_MS && !waitpid(pid, &status, WNOHANG)) {
+	while (!(ended = waitpid(pid, &status, WNOHANG)) && waited_ms < ACT_MS) {
 		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 		waited_ms += 20;
 	}
-	if (waited_ms >= ACT_MS) {
+	if (ended < 0)
+		return -errno;
+	if (!ended) {
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
 		return -ETIMEDOUT;

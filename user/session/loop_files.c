@@ -51,7 +51,7 @@ int loop_timer_start(const struct session *s, uint64_t at_ns)
 
 static void child_reap(struct session *s)
 {
-	if (waitpid(s->cfg.child, &s->result.child_status, WNOHANG) == s->cfg.child)
+	if (waitpid(s->cfg.child, &s->result.child_status, WNOHANG)) /* -1: the kernel reaped it itself */
 		s->stop = true;
 }
 

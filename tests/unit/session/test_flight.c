@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "recording/chunk.h"
 #include "flight/flight.h"
 #include "pipeline/pipeline.h"
@@ -235,6 +237,29 @@ static void test_a_dump_that_does_not_end_delays_no_other(void **state)
 	ended(p, f);
 }
 
+/* SIGCHLD is ignored, as inherited over exec: the kernel reaps the child, and no wait says so. */
+static void test_a_child_that_the_kernel_reaps_is_over(void **state)
+{
+	struct flight_cfg cfg = { .window_ns = 40 * SEC };
+	uint64_t begin_ns = clock_monotonic_ns();
+	char dir[128], path[512];
+	struct flight *f;
+	struct pipeline *p;
+
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s/reaped", root);
+	cfg.dir = dir;
+	p = flown(&cfg, &f, 20);
+	signal(SIGCHLD, SIG_IGN);
+	for (int i = 0; i < 2; i++)
+		dump(f, p);
+	signal(SIGCHLD, SIG_DFL);
+	assert_true(files_of(dir, path, sizeof(path)) >= 3);
+	assert_true(clock_monotonic_ns() - begin_ns <
+		    50 * SEC); /* the end waits for a minute for one that is at work */
+	ended(p, f);
+}
+
 static int place_make(void **state)
 {
 	char run[64];
@@ -263,6 +288,7 @@ int main(void)
 		cmocka_unit_test(test_bad_directory_says_so),
 		cmocka_unit_test(test_leftovers_of_the_dead_go),
 		cmocka_unit_test(test_a_dump_that_does_not_end_delays_no_other),
+		cmocka_unit_test(test_a_child_that_the_kernel_reaps_is_over),
 	};
 
 	return cmocka_run_group_tests(tests, place_make, place_remove);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -26,6 +27,15 @@
 bool log_verbose, log_debugging, log_quiet;
 static char dir[] = "/tmp/test_side_write.XXXXXX", path[64], beside[80], said[4096];
 static struct side_write file;
+
+static int killed; /* by SIGKILL, since the test began */
+
+/* In the place of libc's. */
+int kill(pid_t pid, int number)
+{
+	killed += number == SIGKILL;
+	return (int)syscall(SYS_kill, pid, number);
+}
 
 static void keep(const char *format, va_list args)
 {
@@ -54,6 +64,7 @@ static int start(void **state)
 	snprintf(path, sizeof(path), "%s/file", dir);
 	snprintf(beside, sizeof(beside), "%s.part", path);
 	*said = 0;
+	killed = 0;
 	alarm(60);
 	return side_write_open(&file, path, "nothing is kept");
 }
@@ -180,6 +191,31 @@ static void an_end_waits_for_so_long_at_most(void **state)
 	assert_string_equal(content(), "one");
 }
 
+/* SIGCHLD is ignored, as inherited over exec: the kernel reaps each child, and its pid may be another's at once. */
+static void a_child_that_the_kernel_reaps_is_over(void **state)
+{
+	pid_t child;
+
+	(void)state;
+	signal(SIGCHLD, SIG_IGN);
+	put("one");
+	assert_int_equal(turns(1), -ECHILD);
+	assert_string_equal(content(), "one");
+	put("two");
+	assert_int_equal(turns(1), -ECHILD);
+	assert_string_equal(content(), "two");
+	assert_non_null(strstr(said, "how its writer ended is not known, as SIGCHLD is ignored: nothing is kept"));
+	assert_null(strstr(strstr(said, "nothing is kept") + 1, "nothing is kept"));
+	put("three");
+	side_write_turn(&file, 1);
+	child = file.child;
+	while (!kill(child, 0))
+		usleep(1000);
+	side_write_close(&file, 0);
+	assert_int_equal(killed, 0);
+	signal(SIGCHLD, SIG_DFL);
+}
+
 static void a_name_may_be_too_long(void **state)
 {
 	char name[5000];
@@ -201,6 +237,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_disk_that_stands_delays_no_turn, start, end),
 		cmocka_unit_test_setup_teardown(what_fails_is_said_once_and_leaves_the_old, start, end),
 		cmocka_unit_test_setup_teardown(an_end_waits_for_so_long_at_most, start, end),
+		cmocka_unit_test_setup_teardown(a_child_that_the_kernel_reaps_is_over, start, end),
 		cmocka_unit_test_setup_teardown(a_name_may_be_too_long, start, end),
 	};
 

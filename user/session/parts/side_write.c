@@ -103,24 +103,38 @@ static void end_say(struct side_write *w, int err, uint64_t now_ns)
 	if (w->late_said)
 		log_warn("%s: its disk answers again, after %.0f s", w->path, (now_ns - w->begin_ns) * 1e-9);
 	if (err && !w->failed)
-		log_warn("%s: %s: %s", w->path, strerror(-err), w->loss);
+		log_warn("%s: %s: %s", w->path,
+			 err == -ECHILD ? "how its writer ended is not known, as SIGCHLD is ignored" : strerror(-err),
+			 w->loss);
 	else if (!err && w->failed)
 		log_info("%s: it is written again", w->path);
 	w->late_said = false;
 	w->failed = err;
 }
 
+/* 0: it is at work; 1: it is over, with this -errno. What the kernel reaped itself (SIGCHLD is ignored) is over, too:
+ * no one knows how, and its pid may be another process's. */
+static int child_ended(pid_t child, int *ret_err)
+{
+	int status;
+	pid_t pid = waitpid(child, &status, WNOHANG);
+
+	if (pid != child && (pid >= 0 || errno != ECHILD))
+		return 0;
+	*ret_err = pid < 0 ? -ECHILD : WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
+	return 1;
+}
+
 /* 0, or -errno of the write that is over now. */
 static int child_look(struct side_write *w, uint64_t now_ns)
 {
-	int status, err;
+	int err;
 
-	if (waitpid(w->child, &status, WNOHANG) != w->child) {
+	if (!child_ended(w->child, &err)) {
 		late_say(w, now_ns);
 		return 0;
 	}
 	w->child = 0;
-	err = WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
 	end_say(w, err, now_ns);
 	return err;
 }
@@ -137,7 +151,9 @@ int side_write_turn(struct side_write *w, uint64_t now_ns)
 /* A child in a call of a dead disk takes its signal when that returns, and then writes nothing any more. */
 static void give_up(struct side_write *w)
 {
-	if (w->child) {
+	int err;
+
+	if (w->child && !child_ended(w->child, &err)) {
 		kill(w->child, SIGKILL);
 		waitpid(w->child, NULL, WNOHANG);
 	}
