@@ -37,6 +37,16 @@ int kill(pid_t pid, int number)
 	return (int)syscall(SYS_kill, pid, number);
 }
 
+static bool fork_fails;
+static int forks; /* tried since the test began */
+
+pid_t fork(void)
+{
+	forks++;
+	errno = EAGAIN;
+	return fork_fails ? -1 : (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
 static void keep(const char *format, va_list args)
 {
 	vsnprintf(said + strlen(said), sizeof(said) - strlen(said), format, args);
@@ -64,7 +74,8 @@ static int start(void **state)
 	snprintf(path, sizeof(path), "%s/file", dir);
 	snprintf(beside, sizeof(beside), "%s.part", path);
 	*said = 0;
-	killed = 0;
+	killed = forks = 0;
+	fork_fails = false;
 	alarm(60);
 	return side_write_open(&file, path, "nothing is kept");
 }
@@ -191,6 +202,36 @@ static void an_end_waits_for_so_long_at_most(void **state)
 	assert_string_equal(content(), "one");
 }
 
+/* A limit on tasks is reached: said once, tried now and then, and no disk is blamed. */
+static void without_a_process_it_waits(void **state)
+{
+	(void)state;
+	fork_fails = true;
+	put("one");
+	for (int i = 0; i < 100; i++) /* ten seconds */
+		assert_int_equal(side_write_turn(&file, SEC + i * SEC / 10), 0);
+	assert_int_equal(forks, 2);
+	assert_non_null(strstr(said, "no process could be started for it: Resource temporarily unavailable"));
+	assert_non_null(strstr(said, "TasksMax"));
+	assert_null(strstr(strstr(said, "no process") + 1, "no process"));
+	fork_fails = false;
+	while (strcmp(content(), "one"))
+		turns(20 * SEC);
+	assert_non_null(strstr(said, "a process could be started for it again"));
+}
+
+static void an_end_without_a_process_says_so(void **state)
+{
+	(void)state;
+	fork_fails = true;
+	put("one");
+	side_write_close(&file, 100);
+	assert_non_null(strstr(said, "could not be written, as no process could be started for it: Resource"));
+	assert_non_null(strstr(said, ": nothing is kept"));
+	assert_null(strstr(said, "disk"));
+	assert_in_range(forks, 1, 2);
+}
+
 /* SIGCHLD is ignored, as inherited over exec: the kernel reaps each child, and its pid may be another's at once. */
 static void a_child_that_the_kernel_reaps_is_over(void **state)
 {
@@ -237,6 +278,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_disk_that_stands_delays_no_turn, start, end),
 		cmocka_unit_test_setup_teardown(what_fails_is_said_once_and_leaves_the_old, start, end),
 		cmocka_unit_test_setup_teardown(an_end_waits_for_so_long_at_most, start, end),
+		cmocka_unit_test_setup_teardown(without_a_process_it_waits, start, end),
+		cmocka_unit_test_setup_teardown(an_end_without_a_process_says_so, start, end),
 		cmocka_unit_test_setup_teardown(a_child_that_the_kernel_reaps_is_over, start, end),
 		cmocka_unit_test_setup_teardown(a_name_may_be_too_long, start, end),
 	};

@@ -23,6 +23,7 @@
 #define BESIDE ".part"
 #define LATE_NS 10000000000ull
 #define CLOSE_STEP_US 5000
+#define FORK_AGAIN_NS 5000000000ull /* one that fails may have copied the whole process first */
 
 int side_write_open(struct side_write *w, const char *path, const char *loss)
 {
@@ -65,18 +66,37 @@ static void child_main(const char *beside, const char *path, const char *text)
 
 /* --- in the session --- */
 
+/* The text goes on waiting. */
+static void unforked_note(struct side_write *w, int err, uint64_t now_ns)
+{
+	w->fork_due_ns = now_ns + FORK_AGAIN_NS;
+	if (!w->unforked)
+		log_warn(
+			"%s: not written, as no process could be started for it: %s; it is tried again every %llu s. "
+			"Is there room for one more in TasksMax of the unit, or pids.max of the cgroup, that ranktrace "
+			"runs in?",
+			w->path, strerror(-err), FORK_AGAIN_NS / 1000000000);
+	w->unforked = err;
+}
+
 static void next_begin(struct side_write *w, uint64_t now_ns)
 {
 	char beside[PATH_MAX];
 
+	if (w->unforked && now_ns < w->fork_due_ns)
+		return;
 	snprintf(beside, sizeof(beside), "%s" BESIDE, w->path);
 	w->child = fork();
 	if (!w->child)
 		child_main(beside, w->path, w->next);
-	if (w->child < 0) { /* it goes on waiting */
+	if (w->child < 0) {
+		unforked_note(w, -errno, now_ns);
 		w->child = 0;
 		return;
 	}
+	if (w->unforked)
+		log_info("%s: a process could be started for it again", w->path);
+	w->unforked = 0;
 	free(w->next);
 	w->next = NULL;
 	w->begin_ns = now_ns;
@@ -160,19 +180,28 @@ static void give_up(struct side_write *w)
 	w->child = 0;
 }
 
+static void close_say(const struct side_write *w, unsigned limit_ms)
+{
+	if (w->child)
+		log_warn("%s: it could not be written within %u s, as its disk does not answer: %s", w->path,
+			 limit_ms / 1000, w->loss);
+	else if (w->next)
+		log_warn("%s: it could not be written, as no process could be started for it: %s: %s", w->path,
+			 strerror(-w->unforked), w->loss);
+}
+
 void side_write_close(struct side_write *w, unsigned limit_ms)
 {
 	uint64_t now_ns = clock_monotonic_ns(), until_ns = now_ns + limit_ms * 1000000ull;
 
+	w->fork_due_ns = 0;
 	side_write_turn(w, now_ns);
 	while ((w->child || w->next) && now_ns < until_ns) {
 		usleep(CLOSE_STEP_US);
 		now_ns = clock_monotonic_ns();
 		side_write_turn(w, now_ns);
 	}
-	if (w->child || w->next)
-		log_warn("%s: it could not be written within %u s, as its disk does not answer: %s", w->path,
-			 limit_ms / 1000, w->loss);
+	close_say(w, limit_ms);
 	give_up(w);
 	free(w->next);
 	w->next = NULL;

@@ -16,6 +16,8 @@ struct side_write {
 	char *next;              /* what waits for the child that is at work; NULL: nothing */
 	pid_t child;             /* 0: none */
 	uint64_t begin_ns;
+	int unforked;         /* -errno: no child could be started for it; 0: the last one could */
+	uint64_t fork_due_ns; /* then: the next try */
 	bool late_said, failed;
 };
 
@@ -24,8 +26,8 @@ int side_write_open(struct side_write *w, const char *path, const char *loss);
 /* Takes the text, which replaces one that still waits. */
 void side_write_put(struct side_write *w, char *text);
 /* Now and then. A write that takes longer than 10 s is said, once, and when it is over; so is one that failed, until
- * the next succeeds. 0: it was written, or is being written; or -errno of the last one, whose text is gone: the old
- * file stays. */
+ * the next succeeds, and one for which no child can be started, which is tried again every 5 s. 0: it was written, is
+ * being written, or waits; or -errno of the last one, whose text is gone: the old file stays. */
 int side_write_turn(struct side_write *w, uint64_t now_ns);
 /* Waits for what is being written and for what waits, so long at most; then says what is lost. */
 void side_write_close(struct side_write *w, unsigned limit_ms);
