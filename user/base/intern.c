@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * intern.c - see intern.h. A hash set whose entries carry their text, and what each owner has in it.
+ * intern.c - see intern.h. A hash set whose entries carry their text, and what each owner has in it. Most texts are
+ * short, and there are as many as there is room for: an entry has 12 bytes beside its text.
  */
 #include "base/intern.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #define uthash_fatal(msg) /* never reached: HASH_NONFATAL_OOM */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#define BUCKETS_FIRST 256
+
 struct entry {
-	UT_hash_handle hh;
+	struct entry *next; /* of its bucket */
+	uint32_t hash;
 	char text[];
 };
 
@@ -23,7 +29,8 @@ struct owner {
 };
 
 struct intern {
-	struct entry *set;
+	struct entry **buckets;
+	size_t n_buckets, n_entries; /* a power of two, or 0 */
 	struct owner *owners;
 	size_t first[INTERN_KINDS],
 		more[INTERN_KINDS]; /* bytes: what each owner has first, and what some have beyond it */
@@ -43,15 +50,16 @@ struct intern *intern_new(void)
 
 void intern_free(struct intern *t)
 {
-	struct entry *e, *next;
 	struct owner *o, *next_owner;
 
 	if (!t)
 		return;
-	HASH_ITER (hh, t->set, e, next) {
-		HASH_DEL(t->set, e);
-		free(e);
-	}
+	for (size_t i = 0; i < t->n_buckets; i++)
+		for (struct entry *e = t->buckets[i], *next; e; e = next) {
+			next = e->next;
+			free(e);
+		}
+	free(t->buckets);
 	HASH_ITER (hh, t->owners, o, next_owner) {
 		HASH_DEL(t->owners, o);
 		free(o);
@@ -95,7 +103,8 @@ static struct owner *owner_add(struct intern *t, uint64_t id)
 	return NULL;
 }
 
-/* Half of the room is for what each owner has first; of the other half none takes more than what is free there. */
+/* Half of the room is for what each owner has first; of the other half none takes more than three times what it leaves
+ * free there: one alone takes most of it, and the next one finds some. */
 static size_t *part_of(struct intern *t, size_t mine, size_t bytes)
 {
 	static const size_t half[INTERN_KINDS] = { INTERN_TEXTS_MAX / 2, INTERN_NAMES_MAX / 2 };
@@ -104,7 +113,7 @@ static size_t *part_of(struct intern *t, size_t mine, size_t bytes)
 
 	if (mine + bytes <= INTERN_OWNER_FIRST && *first + bytes <= half[t->kind])
 		return first;
-	return *more + beyond + 2 * bytes <= half[t->kind] ? more : NULL;
+	return beyond + bytes + 3 * (*more + bytes) <= 3 * half[t->kind] ? more : NULL;
 }
 
 static bool room_take(struct intern *t, size_t bytes)
@@ -124,30 +133,83 @@ static bool room_take(struct intern *t, size_t bytes)
 	return true;
 }
 
-static struct entry *entry_add(struct intern *t, const char *s, size_t len)
+/* --- the set --- */
+
+static uint32_t hash_of(const char *s, size_t len)
 {
-	size_t size = sizeof(struct entry) + len + 1;
-	struct entry *e = room_take(t, size) ? calloc(1, size) : NULL;
+	uint64_t h = len, word;
+
+	for (; len > sizeof(word); s += sizeof(word), len -= sizeof(word)) {
+		memcpy(&word, s, sizeof(word));
+		h = hash_mix(h, word);
+	}
+	word = 0;
+	memcpy(&word, s, len);
+	return (uint32_t)hash_mix(h, word);
+}
+
+static void bucket_put(struct intern *t, struct entry *e)
+{
+	struct entry **bucket = &t->buckets[e->hash & (t->n_buckets - 1)];
+
+	e->next = *bucket;
+	*bucket = e;
+}
+
+/* Room for one more. False: no memory, and no buckets yet; else they are only longer. */
+static bool buckets_grow(struct intern *t)
+{
+	size_t n = t->n_buckets, more = n ? 2 * n : BUCKETS_FIRST;
+	struct entry **old = t->buckets, **grown = t->n_entries < n ? NULL : calloc(more, sizeof(struct entry *));
+
+	if (!grown)
+		return n;
+	t->buckets = grown;
+	t->n_buckets = more;
+	for (size_t i = 0; i < n; i++)
+		for (struct entry *e = old[i], *next; e; e = next) {
+			next = e->next;
+			bucket_put(t, e);
+		}
+	free(old);
+	return true;
+}
+
+static struct entry *entry_find(const struct intern *t, const char *s, size_t len, uint32_t hash)
+{
+	struct entry *e = t->n_buckets ? t->buckets[hash & (t->n_buckets - 1)] : NULL;
+
+	while (e && (e->hash != hash || strncmp(e->text, s, len) || e->text[len]))
+		e = e->next;
+	return e;
+}
+
+static struct entry *entry_add(struct intern *t, const char *s, size_t len, uint32_t hash)
+{
+	size_t size = offsetof(struct entry, text) + len + 1;
+	struct entry *e = buckets_grow(t) && room_take(t, size) ? malloc(size) : NULL;
 
 	if (!e)
 		return NULL;
+	e->hash = hash;
 	memcpy(e->text, s, len);
-	HASH_ADD_KEYPTR(hh, t->set, e->text, len, e);
-	if (e->hh.tbl)
-		return e;
-	free(e); /* no memory for the hash table */
-	return NULL;
+	e->text[len] = '\0';
+	bucket_put(t, e);
+	t->n_entries++;
+	return e;
 }
 
 const char *intern_bytes(struct intern *t, const char *s, size_t len)
 {
-	struct entry *e = NULL;
+	struct entry *e;
+	uint32_t hash;
 
 	len = s ? strnlen(s, len) : 0;
 	if (!len)
 		return "";
-	HASH_FIND(hh, t->set, s, len, e);
-	e = e ? e : entry_add(t, s, len);
+	hash = hash_of(s, len);
+	e = entry_find(t, s, len, hash);
+	e = e ? e : entry_add(t, s, len, hash);
 	if (e)
 		return e->text;
 	t->refused[t->kind]++;

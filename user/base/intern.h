@@ -3,9 +3,9 @@
  * intern.h - keeps one copy of each string, so that strings compare by pointer and live as long as their table.
  *
  * Its room is bounded, and shared: what processes are known by (names) has a room that stacks cannot fill. In each an
- * owner has INTERN_OWNER_FIRST for its own, as long as there are no more than some hundred owners, and beyond it as
- * much as is still free in half of the room. A text that finds no room is empty, and never one that another one has as
- * well.
+ * owner has INTERN_OWNER_FIRST for its own, as long as there are no more than some hundred owners, and beyond it three
+ * times as much as it leaves free in half of the room. A text that finds no room is empty, and never one that another
+ * one has as well.
  */
 #ifndef RANKTRACE_INTERN_H
 #define RANKTRACE_INTERN_H
@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Bytes of texts with their entries: a session of weeks must not fill the memory. */
-#define INTERN_TEXTS_MAX (64u << 20) /* an owner alone: a quarter */
+#define INTERN_TEXTS_MAX (64u << 20) /* an owner alone: three eighths */
 #define INTERN_NAMES_MAX (32u << 20)
 #define INTERN_OWNER_FIRST (128u << 10)
 #define INTERN_FULL "(too many texts)" /* for a reader, where one was refused */

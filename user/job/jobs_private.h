@@ -31,6 +31,7 @@ struct name_row { /* a name as one user's processes say it */
 	bool placed; /* of some process of it the place is known */
 	struct job_own *jobs, *newest;
 	size_t n_jobs;
+	struct name_row *next_living; /* in names_show() */
 	UT_hash_handle hh;
 };
 

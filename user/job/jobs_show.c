@@ -54,11 +54,25 @@ static void job_show(const struct jobs *j, struct job_own *job, const struct nam
 	job->j.shown = job->text;
 }
 
-/* Another user's processes say the same name. */
-static bool name_shared(const struct jobs *j, const struct name_row *row)
+/* Of all names that ever came those with a job that lives, in their order. */
+static struct name_row *living_rows(const struct jobs *j)
 {
-	for (const struct name_row *o = j->names; o; o = o->hh.next)
-		if (o != row && !strcmp(o->name, row->name) && n_living(j, o))
+	struct name_row *first = NULL, **tail = &first;
+
+	for (struct name_row *row = j->names; row; row = row->hh.next)
+		if (n_living(j, row)) {
+			*tail = row;
+			tail = &row->next_living;
+		}
+	*tail = NULL;
+	return first;
+}
+
+/* Another user's processes say the same name. */
+static bool name_shared(const struct name_row *living, const struct name_row *row)
+{
+	for (const struct name_row *o = living; o; o = o->next_living)
+		if (o != row && !strcmp(o->name, row->name))
 			return true;
 	return false;
 }
@@ -66,11 +80,12 @@ static bool name_shared(const struct jobs *j, const struct name_row *row)
 /* A name that was distinguished once stays so: what was reported under it is found again. */
 void names_show(struct jobs *j)
 {
-	for (struct name_row *row = j->names; row; row = row->hh.next) {
-		size_t n = n_living(j, row);
-		bool shared = n && *row->name && name_shared(j, row);
+	struct name_row *living = living_rows(j);
 
-		for (struct job_own *o = row->jobs; o && (n > 1 || shared) && *row->name; o = o->next)
+	for (struct name_row *row = living; row; row = row->next_living) {
+		bool shared = *row->name && (n_living(j, row) > 1 || name_shared(living, row));
+
+		for (struct job_own *o = row->jobs; o && shared; o = o->next)
 			if (o->claimed == j->round && !o->text && !*o->nameless)
 				job_show(j, o, row);
 	}

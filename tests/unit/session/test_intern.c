@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -52,7 +53,7 @@ static void test_memory_ends_at_the_limit(void **state)
 	const char *first = intern(t, "the first");
 
 	(void)state;
-	assert_in_range(fill(t, "a", 3 * TEXTS_ALL), TEXTS_ALL * 9 / 40, TEXTS_ALL / 4 + TEXTS_FIRST);
+	assert_in_range(fill(t, "a", 3 * TEXTS_ALL), TEXTS_ALL * 27 / 80, TEXTS_ALL * 3 / 8 + TEXTS_FIRST);
 	assert_ptr_equal(intern(t, "the first"), first);
 	assert_true(intern_n_refused(t, INTERN_TEXTS) > TEXTS_ALL);
 	assert_int_equal(intern_n_refused(t, INTERN_NAMES), 0);
@@ -79,7 +80,7 @@ static void test_texts_leave_room_for_names(void **state)
 	(void)state;
 	fill(t, "a", 2 * TEXTS_ALL);
 	intern_names_begin(t, 1);
-	assert_in_range(fill(t, "b", 3 * NAMES_ALL), NAMES_ALL * 9 / 40, NAMES_ALL / 4 + TEXTS_FIRST);
+	assert_in_range(fill(t, "b", 3 * NAMES_ALL), NAMES_ALL * 27 / 80, NAMES_ALL * 3 / 8 + TEXTS_FIRST);
 	intern_names_end(t);
 	assert_true(intern_refused(intern(t, "one more")) == false); /* small: it fits in what is free */
 	assert_true(intern_n_refused(t, INTERN_NAMES) > 0);
@@ -116,6 +117,58 @@ static void test_each_owner_finds_room(void **state)
 	intern_free(t);
 }
 
+/* Steps of Slurm with eight tasks each, until one finds no room. */
+static int steps_named(struct intern *t, uint64_t user, int job)
+{
+	int n = 0;
+
+	for (bool refused = false; !refused; n++) {
+		intern_names_begin(t, user);
+		snprintf(text, sizeof(text), "slurm-%d.0", job + n);
+		refused = intern_refused(intern(t, text));
+		snprintf(text, sizeof(text), "%d", job + n);
+		refused |= intern_refused(intern(t, text));
+		for (int task = 0; task < 8; task++) {
+			snprintf(text, sizeof(text), "/system.slice/slurmstepd.scope/job_%d/step_0/user/task_%d",
+				 job + n, task);
+			refused |= intern_refused(intern(t, text));
+		}
+		intern_names_end(t);
+	}
+	return n;
+}
+
+/* 265 steps a day: two months and more of a host whose jobs are all of one user; then another one has some weeks. */
+static void test_one_user_alone_has_months(void **state)
+{
+	struct intern *t = intern_new();
+
+	(void)state;
+	assert_true(steps_named(t, 1001, 100000) > 265 * 70);
+	assert_true(steps_named(t, 1002, 500000) > 265 * 14);
+	assert_true(steps_named(t, 1003, 700000) > 150);
+	intern_free(t);
+}
+
+/* All that came stay apart while the set grows, and are found again. */
+static void test_many_are_found_again(void **state)
+{
+	enum { MANY = 100000 };
+	struct intern *t = intern_new();
+	const char **kept = calloc(MANY, sizeof(*kept));
+
+	(void)state;
+	for (int again = 0; again < 2; again++)
+		for (int i = 0; i < MANY; i++) {
+			snprintf(text, sizeof(text), "%x", i);
+			kept[i] = again ? kept[i] : intern(t, text);
+			assert_ptr_equal(intern_bytes(t, text, sizeof(text)), kept[i]);
+			assert_string_equal(kept[i], text);
+		}
+	free(kept);
+	intern_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -124,6 +177,8 @@ int main(void)
 		cmocka_unit_test(test_what_is_refused_is_empty),
 		cmocka_unit_test(test_texts_leave_room_for_names),
 		cmocka_unit_test(test_each_owner_finds_room),
+		cmocka_unit_test(test_one_user_alone_has_months),
+		cmocka_unit_test(test_many_are_found_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
