@@ -106,7 +106,7 @@ struct proc {
 	int exit_code, exit_signal;
 	uint64_t exit_ns;
 	uint64_t end_run_ns; /* CPU of threads that ended since the main one was scanned, after their own scan */
-	uint64_t n_ops, n_ended, n_polled; /* operations: called, seen to end; what queries proved of them */
+	uint64_t n_ops;      /* all operations called so far */
 	uint64_t n_gpu_spans;
 	const char *name, *container, *pod, *pod_name, *namespace, *slurm_job, *slurm_step; /* "" unknown */
 	uint32_t n_members;

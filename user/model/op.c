@@ -195,7 +195,6 @@ void op_ended(struct model *m, struct op *op, uint64_t ns, uint64_t prev_lower_n
 	lower = larger(op->start_bound_ns, op->not_done_ns);
 	op->end_error_ns = op->end_ns - smaller(lower, op->end_ns);
 	m->n_ops_ended++;
-	op->member->proc->n_ended++;
 	comm_ended(op);
 	comm_contradicted(op);
 	p2p_learn(op);

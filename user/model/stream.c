@@ -270,21 +270,6 @@ static int cuda_event_waited(struct proc_own *p, const struct event *e)
 	return 0;
 }
 
-/* What ends here, nothing but a query shows so far. */
-static void polled_done(struct model *m, struct proc_own *p, struct stream *s, uint64_t pos, uint64_t ns)
-{
-	uint64_t before = p->p.n_ended;
-
-	stream_done(m, s, pos, ns);
-	p->p.n_polled += p->p.n_ended - before;
-}
-
-static void not_done_note(struct proc_own *p, struct op *op, uint64_t ns)
-{
-	p->p.n_polled += !op->not_done_ns;
-	op->not_done_ns = ns;
-}
-
 static void cuda_event_queried(struct model *m, struct proc_own *p, const struct event *e)
 {
 	struct cuda_event *k = cuda_event_find(p, e->cuda_event.handle);
@@ -292,14 +277,14 @@ static void cuda_event_queried(struct model *m, struct proc_own *p, const struct
 	if (!k)
 		return;
 	if (!e->cuda_event.result) {
-		polled_done(m, p, k->stream, k->pos, e->ts_ns);
+		stream_done(m, k->stream, k->pos, e->ts_ns);
 		return;
 	}
 	if (e->cuda_event.result != CUDA_NOT_READY || !k->tight_pos)
 		return;
 	for (struct item *it = k->stream->head; it && it->pos <= k->tight_pos; it = it->next)
 		if (it->pos == k->tight_pos && it->op)
-			not_done_note(p, it->op, e->ts_ns);
+			it->op->not_done_ns = e->ts_ns;
 }
 
 static struct op *op_by_id(const struct proc_own *p, uint64_t id)
@@ -411,8 +396,7 @@ static void stream_queried(struct model *m, struct proc_own *p, const struct eve
 	if (!s || (e->cuda_event.result && e->cuda_event.result != CUDA_NOT_READY))
 		return;
 	if (!e->cuda_event.result) {
-		capture_over(p, s);
-		polled_done(m, p, s, pos_at(s, e->tid, e->ts_ns), e->ts_ns);
+		stream_synced(m, p, s, e->tid, e->ts_ns, e->ts_ns);
 		return;
 	}
 	if (!item_tight(last, e->tid))
@@ -422,8 +406,7 @@ static void stream_queried(struct model *m, struct proc_own *p, const struct eve
 	s->polled_pos = last->pos;
 	if (e->ts_ns - s->polled_ns >= TIGHT_NS)
 		return;
-	s->polled_ns = e->ts_ns;
-	not_done_note(p, last->op, e->ts_ns);
+	s->polled_ns = last->op->not_done_ns = e->ts_ns;
 }
 
 /* A result below 0: the return was seen only by the thread's next call; errors there are sticky and kill the job. */

@@ -410,7 +410,7 @@ static int tick(struct session *s, uint64_t now_ns)
 		session_phases_tick(s->phases, now_ns);
 	if (!err && s->escalator)
 		err = escalator_tick(s->escalator, now_ns);
-	session_targets_spare(s->targets, pipeline_model(s->pipeline), now_ns);
+	session_targets_stand_ins(s->targets, pipeline_model(s->pipeline));
 	return err || !s->probe_budget ? err : probe_budget_tick(s->probe_budget, now_ns);
 }
 

@@ -59,7 +59,7 @@ void session_targets_free(struct session_targets *t)
 	free(t);
 }
 
-struct traced *traced_find(struct session_targets *t, uint32_t tgid)
+static struct traced *traced_find(struct session_targets *t, uint32_t tgid)
 {
 	struct traced *p;
 
@@ -227,7 +227,7 @@ static int proc_trace_now(struct session_targets *t, const struct target_proc *p
 	if (!traced->known) {
 		traced->shed = t->shed_shared;
 		traced->held = held_at_first(t, p);
-		traced->by_ranges = traced->by_waits = false;
+		traced->by_ranges = false;
 		err = target_admit(t, traced, p);
 		if (err || traced->refused)
 			return err;
@@ -440,7 +440,7 @@ void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
 	if (p && rec->kind == LIFE_EXEC) {
 		p->young_until_ns = rec->ts_ns + YOUNG_NS;
 		p->exec_ns = rec->ts_ns;
-		p->by_ranges = p->by_waits = false;
+		p->by_ranges = false;
 		t->new_until_ns = rec->ts_ns + NEW_PROC_NS;
 		p->has_comm = false;
 	} else if (p && rec->kind == LIFE_EXIT && exit->last && rec->ts_ns >= p->since_ns) {
@@ -491,6 +491,24 @@ int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t grou
 		loader_raise(t->loader, tgid);
 	t->unattached |= back || ranges_go; /* the loop attaches, in slices */
 	return 0;
+}
+
+/* The model may be behind, and have seen ranges that are gone. */
+static void stand_ins_remove(struct session_targets *t, uint32_t tgid)
+{
+	struct traced *p = traced_find(t, tgid);
+
+	if (!p || !p->known || p->by_ranges || p->shed >> PROBES_RANGES & 1)
+		return;
+	p->by_ranges = true;
+	loader_shed(t->loader, tgid, sets_out(p, p->shed));
+}
+
+void session_targets_stand_ins(struct session_targets *t, const struct model *m)
+{
+	for (const struct proc *p = loader_attaches_per_process(t->loader) ? m->procs : NULL; p; p = p->next)
+		if (!p->dead && proc_ranges_suffice(p))
+			stand_ins_remove(t, p->tgid);
 }
 
 static uint32_t tier_groups(enum tier tier)

@@ -40,9 +40,8 @@ int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tie
  * the kernel cannot take probes from one process, all lose them: call it for each. */
 int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t groups, uint32_t back);
 /* Removes PROBES_STAND_INS from processes whose steps PyTorch's ranges alone show; it comes back as soon as the budget
- * takes the ranges. And PROBES_POLLS while waits show all ends (user/session/rules/poll_rules.h). Nothing changes where
- * the kernel cannot take probes from one process. Call it at every tick. */
-void session_targets_spare(struct session_targets *t, const struct model *m, uint64_t now_ns);
+ * takes the ranges. Nothing changes where the kernel cannot take probes from one process. Call it at every tick. */
+void session_targets_stand_ins(struct session_targets *t, const struct model *m);
 /* Processes that are alive and whose records were emitted. */
 struct session_target {
 	uint32_t tgid;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * targets_attach.c - the probes of one process: group by group into each of its libraries. A process whose libraries
- * and groups are what they were when all was in place costs nothing. And what it is spared of them: a hit that proves
- * nothing is step time of a job whose host waits for its GPU in each step.
+ * and groups are what they were when all was in place costs nothing.
  */
 #include "session/targets_private.h"
 
@@ -15,7 +14,6 @@
 #include "base/larger.h"
 #include "base/log.h"
 #include "inspect/reader/reader.h"
-#include "model/model.h"
 #include "session/load_error.h"
 #include "source.h"
 
@@ -134,8 +132,7 @@ static void libs_attach(struct session_targets *t, struct traced *traced, const 
  * too. */
 static uint64_t attach_key(const struct session_targets *t, const struct traced *traced, const struct target_proc *p)
 {
-	uint64_t h = hash_mix(traced->by_ranges | traced->by_waits << 1,
-			      (uint32_t)traced->tier << 16 | traced->shed << 8 | traced->held);
+	uint64_t h = hash_mix(traced->by_ranges, (uint32_t)traced->tier << 16 | traced->shed << 8 | traced->held);
 
 	for (size_t i = 0; i < p->n_files; i++) {
 		if (!p->libs[i].tracers)
@@ -190,64 +187,5 @@ void probes_place(struct session_targets *t, struct traced *traced, const struct
 	} else if (probes_attach(t, traced, p)) {
 		traced->late |= traced->files_ns && p->n_libs && clock_monotonic_ns() > traced->files_ns + LATE_NS;
 		traced->files_ns = 0;
-	}
-}
-
-/* --- probes that a process is spared, as other ones show all that they would --- */
-
-/* The model may be behind, and have seen ranges that are gone. */
-static void stand_ins_remove(struct session_targets *t, struct traced *p)
-{
-	if (p->by_ranges || p->shed >> PROBES_RANGES & 1)
-		return;
-	p->by_ranges = true;
-	loader_shed(t->loader, p->tgid, sets_out(p, p->shed));
-}
-
-static uint64_t open_since_ns(const struct proc *p)
-{
-	uint64_t ns = 0;
-
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
-		const struct op *op = mb->gone ? NULL : mb->first_open;
-
-		if (op && op->enqueue_ns && (!ns || op->enqueue_ns < ns))
-			ns = op->enqueue_ns;
-	}
-	return ns;
-}
-
-static void polls_turn(struct session_targets *t, struct traced *p, const struct proc *seen, uint64_t now_ns)
-{
-	const struct poll_sample x = {
-		.now_ns = now_ns,
-		.n_ended = seen->n_ended,
-		.n_polled = seen->n_polled,
-		.open_since_ns = open_since_ns(seen),
-		.probed = p->tier > TIER_WATCH && !((p->shed | p->held) >> PROBES_POLLS & 1),
-	};
-	bool by_waits = !polls_wanted(&p->polls, &x);
-
-	if (by_waits == p->by_waits)
-		return;
-	p->by_waits = by_waits;
-	log_detail("pid %u: %s are %s", p->tgid, probe_group_what(PROBES_POLLS),
-		   by_waits ? "not probed for now: waits show all ends" : "probed again");
-	loader_shed(t->loader, p->tgid, sets_out(p, p->shed));
-	t->unattached |= !by_waits; /* the loop attaches, in slices */
-}
-
-void session_targets_spare(struct session_targets *t, const struct model *m, uint64_t now_ns)
-{
-	if (!loader_attaches_per_process(t->loader))
-		return;
-	for (const struct proc *seen = m->procs; seen; seen = seen->next) {
-		struct traced *p = seen->dead ? NULL : traced_find(t, seen->tgid);
-
-		if (!p || !p->known)
-			continue;
-		if (proc_ranges_suffice(seen))
-			stand_ins_remove(t, p);
-		polls_turn(t, p, seen, now_ns);
 	}
 }

@@ -10,7 +10,6 @@
 
 #include "inspect/discover/discover.h"
 #include "session/parts/target_threads.h"
-#include "session/rules/poll_rules.h"
 #include "uthash.h"
 
 struct traced {
@@ -31,8 +30,6 @@ struct traced {
 	uint32_t shed;          /* groups of probes that the budget took, one bit each */
 	uint32_t held;          /* groups that wait for their admission (budget_rules.h) */
 	bool by_ranges;         /* PyTorch's ranges show its steps: what stands in for them is removed */
-	bool by_waits;          /* its waits show all ends: PROBES_POLLS are removed */
-	struct poll_state polls;
 	struct target_threads *threads;
 	size_t threads_from; /* whom a call reads next */
 	UT_hash_handle hh;
@@ -63,16 +60,14 @@ struct session_targets {
 	uint32_t shed_shared; /* out of all processes, where the kernel cannot distinguish them */
 };
 
-/* Of these groups the sets that they take out of a process, with those that it is spared: what stands in for ranges
- * goes with calls, too. */
+/* Of these groups the sets that they take out of a process: what stands in for ranges goes with calls, too. */
 static inline uint32_t sets_out(const struct traced *p, uint32_t groups)
 {
 	bool stand_ins = p->by_ranges || groups >> PROBES_CALLS & 1;
 
-	return groups | (uint32_t)p->by_waits << PROBES_POLLS | (uint32_t)stand_ins << PROBES_STAND_INS;
+	return groups | (uint32_t)stand_ins << PROBES_STAND_INS;
 }
 
-struct traced *traced_find(struct session_targets *t, uint32_t tgid); /* NULL: not traced */
 /* Attaches what is missing of its probes, as long as this poll's time lasts. */
 void probes_place(struct session_targets *t, struct traced *traced, const struct target_proc *p, uint64_t now_ns);
 

@@ -303,49 +303,6 @@ static void test_polls_of_a_stream(void **state)
 	model_free(h.m);
 }
 
-static void proved_is(const struct hand *h, uint64_t n_ended, uint64_t n_polled)
-{
-	const struct proc *p = model_proc(h->m, job_pid(0));
-
-	assert_int_equal(p->n_ended, n_ended);
-	assert_int_equal(p->n_polled, n_polled);
-}
-
-/* A query is worth its price if it shows an end, or its bound, before a wait does. */
-static void test_what_queries_prove_is_counted(void **state)
-{
-	struct hand h = hand_new();
-
-	(void)state;
-	op(&h, 100, 0);
-	h.t -= MSEC / 2;
-	cuda_event(&h, EV_CUDA_EVENT, 1, 100, 0);
-	sync_whole(&h, SYNC_STREAM, 100);
-	cuda_event(&h, EV_CUDA_EVENT_QUERY, 1, 0, 0); /* it is known already */
-	cuda_event(&h, EV_STREAM_QUERY, 0, 100, 0);
-	proved_is(&h, 1, 0);
-	op(&h, 100, 0);
-	cuda_event(&h, EV_STREAM_QUERY, 0, 100, 0);
-	proved_is(&h, 2, 1);
-	op(&h, 100, 0);
-	h.t -= MSEC / 2;
-	cuda_event(&h, EV_CUDA_EVENT, 1, 100, 0);
-	cuda_event(&h, EV_CUDA_EVENT_QUERY, 1, 0, CUDA_NOT_READY);
-	cuda_event(&h, EV_CUDA_EVENT_QUERY, 1, 0, CUDA_NOT_READY);
-	proved_is(&h, 2, 2);
-	sync_whole(&h, SYNC_STREAM, 100);
-	proved_is(&h, 3, 2);
-	op(&h, 100, 0);
-	h.t -= MSEC / 2;
-	cuda_event(&h, EV_STREAM_QUERY, 0, 100, CUDA_NOT_READY);
-	proved_is(&h, 3, 3);
-	op(&h, 100, 0);
-	cuda_event(&h, EV_CUDA_EVENT, 2, 100, 0);
-	cuda_event(&h, EV_CUDA_EVENT_QUERY, 2, 0, 0);
-	proved_is(&h, 5, 5);
-	model_free(h.m);
-}
-
 static void test_each_thread_has_its_default_stream(void **state)
 {
 	struct hand h = hand_new();
@@ -508,7 +465,6 @@ int main(void)
 		cmocka_unit_test(test_not_ready_bounds_only_behind_a_tight_cuda_event),
 		cmocka_unit_test(test_a_blocking_copy_is_a_wait_for_its_stream),
 		cmocka_unit_test(test_polls_of_a_stream),
-		cmocka_unit_test(test_what_queries_prove_is_counted),
 		cmocka_unit_test(test_each_thread_has_its_default_stream),
 		cmocka_unit_test(test_measured_gpu_time),
 		cmocka_unit_test(test_stop_hands_out_what_never_ended),
