@@ -15,7 +15,8 @@ TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py")
 ENV = {**os.environ, "TORCH_FR_BUFFER_SIZE": "100000", "OMP_NUM_THREADS": "4"}
 VISIBLE = os.environ.get("CUDA_VISIBLE_DEVICES")  # two runs side by side: a share of the GPUs and an OUT_DIR each
 GPUS = len(VISIBLE.split(",")) if VISIBLE else len(glob.glob("/dev/nvidia[0-9]*")) or 1
-if "RANKS" in os.environ:  # ranks that share GPUs: train.py
+REAL = GPUS
+if "RANKS" in os.environ:  # ranks that share GPUs: train.py, mpi_run()
     GPUS = int(os.environ["RANKS"])
 
 
@@ -51,16 +52,26 @@ def start(tag, *args, env=None):
 
 
 def mpi_run(argv, n, **kwargs):
-    """A process for each GPU, as mpirun starts them, of a program that was built with mpi/mpi.h. Returns rank 0's, with
-    the worst exit status."""
+    """A process for each GPU, as mpirun starts them, of a program that was built with mpi/mpi.h. Where there are fewer
+    GPUs than n each process has a host of its own to NCCL, which refuses two ranks of a host on one GPU. Returns rank
+    0's, with the worst exit status."""
     shared = f"/dev/shm/ranktrace-mpi-{os.getpid()}"
     env = {**kwargs.pop("env", os.environ), "WORLD_SIZE": str(n), "MPI_SHARED": shared}
-    others = [subprocess.Popen(argv, env={**env, "RANK": str(r)}, stdout=subprocess.DEVNULL) for r in range(1, n)]
-    first = subprocess.run(argv, env={**env, "RANK": "0"}, **kwargs)
+
+    def of_rank(r):
+        return {**env, "RANK": str(r), **(shared_gpu(r) if n > REAL else {})}
+    others = [subprocess.Popen(argv, env=of_rank(r), stdout=subprocess.DEVNULL) for r in range(1, n)]
+    first = subprocess.run(argv, env=of_rank(0), **kwargs)
     first.returncode = max(map(abs, [first.returncode, *(p.wait() for p in others)]))
     if os.path.exists(shared):  # not where none of them came so far
         os.unlink(shared)
     return first
+
+
+def shared_gpu(rank):
+    """nccl-tests takes the GPU of NCCL_TESTS_DEVICE."""
+    return {"NCCL_HOSTID": f"node{rank}", "NCCL_IB_DISABLE": "1", "NCCL_SOCKET_IFNAME": "lo",
+            "NCCL_TESTS_DEVICE": str(rank % REAL)}
 
 
 def end(job):

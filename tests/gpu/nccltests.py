@@ -5,7 +5,7 @@ rank and GPU; the reported bus bandwidth traced beside untraced. Shapes: one pro
 each (-t), a process for each (p: with the MPI of mpi/mpi.h); with one GPU there is one shape. Then `watch` and `record`
 come to a run with a thread for each GPU, and one thread is stopped as by a debugger (stopped): its rank is named, and
 the thread. Prints one JSON line a shape. Arguments: some of g, t, p, stopped (default: all); `build NAME` builds that
-program as a process for each GPU and prints its folder."""
+program as a process for each GPU and prints its folder. RANKS: more processes than GPUs, which share them (p)."""
 import collections
 import ctypes
 import glob

@@ -2,7 +2,8 @@
 """`ranktrace stress nccl` on real GPUs (two or more), beside nccl-tests where they are built: busbw in turns A B A B,
 all types checked, exit codes, nothing left. NCCL_TESTS=folder of all_reduce_perf and the like, NCCL=libnccl.so.2.
 
-A reduction with one wrong element comes from doctored_nccl.c, and from each GPU as a host of its own (--bisect).
+A reduction with one wrong element comes from doctored_nccl.c, and from each GPU as a host of its own (--bisect). RANKS:
+more hosts than GPUs, which share them, for bisect; TRIALS (1): how often.
 
     python3 tests/gpu/stress_nccl.py [correct rates codes launched doctored bisect]
 
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from gpujob import mpi_run
+from gpujob import mpi_run, shared_gpu
 
 RANKTRACE = os.environ.get("RANKTRACE", "build/gpu/ranktrace")
 OUT = os.environ.get("OUT", "/tmp/stress-nccl")
@@ -31,7 +32,8 @@ if "SMALL" in os.environ:  # 1 MiB alone; theirs walks over buffers of its large
     SIZES, SIZES_THEIRS = "1M", ("-b", "1M", "-e", "128M", "-f", "128")
 ITERATIONS = os.environ.get("ITERATIONS", "400")
 TURNS = int(os.environ.get("TURNS", 2))
-N = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
+GPUS = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
+N = int(os.environ.get("RANKS", GPUS))
 
 
 def row(*words):
@@ -119,15 +121,17 @@ def codes():
     row("left on the GPUs:", left.strip() or "nothing")
 
 
-def by_torchrun(*args, hosts=1, **env):
+def by_torchrun(*args, hosts=1, bad=None, **env):
     """Started as torchrun does, rank 0's process leads, the others join: (exit statuses, what rank 0 printed). hosts:
-    to NCCL and the test each GPU is on one of its own, over sockets."""
+    to NCCL and the test each GPU is on one of its own, over sockets. bad: a rank with the doctored library's fault."""
     ps = []
     for i in range(N):
-        mine = dict(RANK=i, WORLD_SIZE=N, LOCAL_RANK=i, LOCAL_WORLD_SIZE=N // hosts, MASTER_ADDR="127.0.0.1",
+        mine = dict(RANK=i, WORLD_SIZE=N, LOCAL_RANK=i % GPUS, LOCAL_WORLD_SIZE=N // hosts, MASTER_ADDR="127.0.0.1",
                     MASTER_PORT=29600)
         if hosts > 1:
-            mine.update(NCCL_HOSTID=f"node{i}", NCCL_IB_DISABLE=1, NCCL_SOCKET_IFNAME="lo")
+            mine.update(shared_gpu(i))
+        if i == bad:
+            mine.update(DOCTORED_GPU=i % GPUS)
         ps.append(subprocess.Popen([RANKTRACE, "stress", "nccl", *args, "--force"], stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True,
                                    env=dict(os.environ, **{k: str(v) for k, v in (mine | env).items()})))
@@ -177,13 +181,18 @@ def blamed(fault):
 def bisect():
     """Each GPU is a host; the one with the doctored library is bad. Two have one pair: it fails without saying whose
     fault it is, and its rate has no other to compare with, so that none bad is no pass."""
-    library, bad = doctored_library(), random.Random(int(os.environ.get("SEED", 1))).randrange(N)
-    statuses, out = by_torchrun(*library, *ONE_CASE, "--bisect", hosts=N, DOCTORED_GPU=bad)
-    found = [(blamed(f), f["kind"]) for f in lines(out, "fault")]
-    expect(f"--bisect, node{bad} is bad", [[1] * N, [(f"node{bad}" if N > 2 else None, "corruption")]],
-           [statuses, found], "; ".join(lines(out, "end")[-1].get("notes", [])))
-    statuses, out = by_torchrun(*LIBRARY, *ONE_CASE, "--bisect", hosts=N)
-    expect("--bisect, none is bad", [3 if N == 2 else 0] * N, statuses, out.splitlines()[-1])
+    library, draw = doctored_library(), random.Random(int(os.environ.get("SEED", 1)))
+    for _ in range(int(os.environ.get("TRIALS", 1))):
+        begin, bad = time.monotonic(), draw.randrange(N)
+        statuses, out = by_torchrun(*library, *ONE_CASE, "--bisect", hosts=N, bad=bad)
+        found = [(blamed(f), f["kind"]) for f in lines(out, "fault")]
+        expect(f"--bisect, node{bad} is bad, {time.monotonic() - begin:.0f} s",
+               [[1] * N, [(f"node{bad}" if N > 2 else None, "corruption")]], [statuses, found],
+               "; ".join(lines(out, "end")[-1].get("notes", [])))
+        begin = time.monotonic()
+        statuses, out = by_torchrun(*LIBRARY, *ONE_CASE, "--bisect", hosts=N)
+        expect(f"--bisect, none is bad, {time.monotonic() - begin:.0f} s", [3 if N == 2 else 0] * N, statuses,
+               out.splitlines()[-1])
 
 
 def main():

@@ -205,7 +205,7 @@ def hosts():
 
 def launchers():
     """Each row of the table of launchers, as it starts two hosts of two ranks."""
-    with open("tools/stress/nccl/launchers.def", encoding="utf-8") as f:
+    with open("tools/stress/launch/launchers.def", encoding="utf-8") as f:
         rows = re.findall(r'^LAUNCHER\("(.*?)",\s+"(\w+)",\s+"(\w+)",\s+"(\w+)",\s+"(\w+)"\)', f.read(), re.M)
     job.check(len(rows) >= 4, f"launchers: {rows}")
     for name, *variables in rows:

@@ -17,7 +17,7 @@
 
 #include "tools/stress/nccl/busbw.h"
 #include "tools/stress/nccl/collective.h"
-#include "tools/stress/nccl/launcher.h"
+#include "tools/stress/launch/launcher.h"
 
 #define RANKS_MAX 5
 #define ELEMENTS_MAX 512

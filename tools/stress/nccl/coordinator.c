@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "tools/stress/nccl/member.h"
-#include "tools/stress/nccl/rendezvous.h"
+#include "tools/stress/launch/rendezvous.h"
 #include "tools/stress/run.h"
 
 #define SLICE_NS 500000000ull

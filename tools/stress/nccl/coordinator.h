@@ -8,10 +8,9 @@
 
 #include <sys/types.h>
 
-#include "tools/stress/nccl/launcher.h"
+#include "tools/stress/launch/launcher.h"
 #include "tools/stress/nccl/wire.h"
 
-#define NCCL_RANKS_MAX 4096
 #define NCCL_GRACE_NS 20000000000ull /* beyond a limit: until a rank itself has noticed and said it */
 
 struct rank {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "tools/stress/nccl/rendezvous.h"
+#include "tools/stress/launch/rendezvous.h"
 
 #define FIRST_WORD_NS 5000000000ull
 #define SLICE_NS 300000000ull

@@ -6,7 +6,7 @@
 #ifndef STRESS_RDMA_FLEET_H
 #define STRESS_RDMA_FLEET_H
 
-#include "tools/stress/nccl/launcher.h"
+#include "tools/stress/launch/launcher.h"
 #include "tools/stress/rdma/lane.h"
 #include "tools/stress/stress.h"
 

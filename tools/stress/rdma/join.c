@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "tools/stress/nccl/rendezvous.h"
+#include "tools/stress/launch/rendezvous.h"
 #include "tools/stress/rdma/fleet.h"
 
 #define SLICE_NS 100000000ull

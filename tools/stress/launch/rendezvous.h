@@ -2,10 +2,10 @@
  *
  * rendezvous.h - where processes of one test on several hosts meet: over TCP, at the address of rank 0.
  */
-#ifndef STRESS_NCCL_RENDEZVOUS_H
-#define STRESS_NCCL_RENDEZVOUS_H
+#ifndef STRESS_RENDEZVOUS_H
+#define STRESS_RENDEZVOUS_H
 
-#include "tools/stress/nccl/launcher.h"
+#include "tools/stress/launch/launcher.h"
 
 /* On all addresses of this host. 0 or -EINVAL with `why`. */
 int rendezvous_listen(int port, int *fd, char why[LIBRARY_WHY]);

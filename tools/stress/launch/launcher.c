@@ -2,14 +2,12 @@
  *
  * launcher.c - see launcher.h.
  */
-#include "tools/stress/nccl/launcher.h"
+#include "tools/stress/launch/launcher.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tools/stress/nccl/coordinator.h"
 
 #define PORT_DEFAULT 29555
 #define PORT_SLURM 20000
@@ -21,7 +19,7 @@ struct launcher {
 
 static const struct launcher launchers[] = {
 #define LAUNCHER(...) { __VA_ARGS__ },
-#include "tools/stress/nccl/launchers.def"
+#include "tools/stress/launch/launchers.def"
 #undef LAUNCHER
 };
 

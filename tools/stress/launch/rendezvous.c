@@ -2,7 +2,7 @@
  *
  * rendezvous.c - see rendezvous.h.
  */
-#include "tools/stress/nccl/rendezvous.h"
+#include "tools/stress/launch/rendezvous.h"
 
 #include <errno.h>
 #include <netdb.h>

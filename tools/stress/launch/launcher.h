@@ -3,11 +3,13 @@
  * launcher.h - which rank this process is, if torchrun, mpirun or Slurm started it, and where rank 0 is: from their
  * variables. Without one the test starts its processes itself.
  */
-#ifndef STRESS_NCCL_LAUNCHER_H
-#define STRESS_NCCL_LAUNCHER_H
+#ifndef STRESS_LAUNCHER_H
+#define STRESS_LAUNCHER_H
 
 #include "tools/stress/lib/library.h"
 #include "tools/stress/options.h"
+
+#define NCCL_RANKS_MAX 4096
 
 struct launcher_place {
 	const char *launcher; /* "torchrun" */
