@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
@@ -231,6 +232,26 @@ def bisect():
     expect("9 hosts, none bad", statuses[0], by, 0)
 
 
+def many_hosts_rates():
+    """A disturbance of a host that is over when it alone is tried again: a note. Groups that share a network: how many
+    run at once moves all rates, and does not hide a slow host, nor name another."""
+    bad = draw.choice((2, 5, 8))  # the last of its group: two tests find it, each with two controls
+    statuses, by, _ = launched(9, 1, *ONE, "--bisect", cases=18, SIM_NCCL_SLOW=f"{bad}:100", SIM_NCCL_LATENCY_US=3000)
+    notes = by["end"][0]["notes"]
+    print(f"9 hosts, node{bad} slow for three rounds: exits {statuses}, {notes}", flush=True)
+    job.check(statuses == [0] * 9 and "fault" not in by, f"{by.get('fault')} {notes}")
+    job.check(f"host node{bad} was slow in a group" in notes[0] and "and is not with host" in notes[0], f"{notes}")
+    bad = draw.randrange(16)
+    for slow in ({"SIM_NCCL_SLOW": f"{bad}:25"}, {}):
+        with tempfile.NamedTemporaryFile(prefix="ranktrace-network-") as network:
+            statuses, by, _ = launched(16, 1, *ONE, "--bisect", "--again", 2, SIM_NCCL_LATENCY_US=3000, **slow,
+                                       SIM_NCCL_SHARED=network.name)
+        found = [(f["subject"]["host"], f["kind"]) for f in by.get("fault", [])]
+        print(f"16 hosts that share a network, {slow}: {found}: {by['end'][0]['notes']}", flush=True)
+        job.check(found == ([(f"node{bad}", "slow")] if slow else []), f"{found} {by}")
+        job.check(not slow or "pairs of good hosts beside it" in by["fault"][0]["summary"], f"{by.get('fault')}")
+
+
 def few_hosts():
     """Two to six hosts: too few for groups, so all pairs; the rates of two name neither."""
     for n in (3, 4, 5, 6):
@@ -379,7 +400,7 @@ def baseline():
     job.check(p.returncode == 1 and "GB/s at best of 5 measurements (" in p.stdout, f"slower: {p}")
 
 
-cases = (healthy, wrong, stalled, ended, hosts, launchers, bisect, few_hosts, few_hosts_dips, namespaces, refused,
+cases = (healthy, wrong, stalled, ended, hosts, launchers, bisect, many_hosts_rates, few_hosts, few_hosts_dips, namespaces, refused,
          baseline)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     T = time.monotonic()

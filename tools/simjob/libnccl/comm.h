@@ -182,6 +182,11 @@ ncclResult_t ops_launch(struct nccl_op *ops);
 size_t datatype_size(ncclDataType_t datatype);
 
 /* data.c: with SIM_CUDA_COMPUTE buffers have contents, and operations move and reduce them. */
+/* shared.c: a communicator begins to use the network, and ends. How many use it: at least 1. */
+void shared_join(const struct ncclComm *comm);
+void shared_leave(const struct ncclComm *comm);
+int shared_communicators(void);
+
 bool data_is_on(void);
 /* Says where the operation's data are. */
 void data_post(const struct nccl_op *op, struct fabric_post *post);

@@ -32,6 +32,7 @@ void comm_free(struct ncclComm *comm)
 	if (!comm)
 		return;
 	proxy_stop(comm);
+	shared_leave(comm);
 	fabric_close(&comm->fabric);
 	/* NCCL poisons what it frees, so that a stale pointer is recognised. */
 	comm->rank = comm->cudaDev = comm->nRanks = -1;

@@ -65,6 +65,7 @@ static uint64_t op_duration_ns(const struct nccl_op *op, const struct fabric_pos
 {
 	uint64_t ns = network.latency_ns + op_wire_bytes(op) * NSEC_PER_USEC / network.bytes_per_us;
 
+	ns *= shared_communicators();
 	return data_is_on() ? (uint64_t)(ns * data_slowness(op, peer)) : ns;
 }
 
@@ -117,6 +118,7 @@ static int collective_run(const struct nccl_op *op, uint64_t *now_ns)
 	struct fabric_post all;
 	int err;
 
+	shared_join(op->comm);
 	if (data_is_on()) {
 		data_maybe_hang(op);
 		data_post(op, &post);
