@@ -400,8 +400,8 @@ def baseline():
     job.check(p.returncode == 1 and "GB/s at best of 5 measurements (" in p.stdout, f"slower: {p}")
 
 
-cases = (healthy, wrong, stalled, ended, hosts, launchers, bisect, many_hosts_rates, few_hosts, few_hosts_dips, namespaces,
-         refused, baseline)
+cases = (healthy, wrong, stalled, ended, hosts, launchers, bisect, many_hosts_rates, few_hosts, few_hosts_dips,
+         namespaces, refused, baseline)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     T = time.monotonic()
     case()
