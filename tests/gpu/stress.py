@@ -174,7 +174,8 @@ def memory(_):
     status, out, err, s = stress("memory", "--json", "--only", "memory", "--time", "25", "--force")
     for r in lines(out, "rate"):
         row(f"GPU {r['subject']['gpu']}: {r.get('value', 0):.0f} GB/s read,",
-            f"{r['memory_bytes'] / 2**30:.1f} GiB under test, {r['checked'] / 2**40:.2f} TiB checked, rule: {r.get('rule')}")
+            f"{r['memory_bytes'] / 2**30:.1f} GiB under test, {r['checked'] / 2**40:.2f} TiB checked,",
+            f"rule: {r.get('rule')}")
     end = lines(out, "end")[-1] if out else {}
     row(f"exit {status}, {s:.0f} s, partial: {end.get('partial', 'no')}, faults {len(lines(out, 'fault'))}",
         err.strip())

@@ -8,7 +8,6 @@
  */
 #include "detect/straggler/blame.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,8 @@
 #define OWN_WAIT_SHARE \
 	0.2 /* of the step: an operation that lasts longer after its last arriver waits for that rank's own GPU */
 #define WALK_MAX 8192
-#define PEERS_MAX 256 /* of more the median is that of the first so many */
+#define MISCOUNT_SHARE 0.05 /* of the step: less may be the error between the clocks of two hosts */
+#define PEERS_MAX 256       /* of more the median is that of the first so many */
 /* A larger set than half of the job is how the job is built (history.c). In a small job it still counts: by all that is
  * charged one knows how much the job's steps vary. */
 #define SET_MOST 16
@@ -30,7 +30,8 @@ struct walk {
 	const struct op *begin;
 	double step_s;
 	struct blames *ret;
-	int most; /* ranks of a set */
+	int most;         /* ranks of a set */
+	uint64_t late_ns; /* when the last arriver of the station before entered */
 	int err;
 };
 
@@ -88,6 +89,24 @@ static bool over_before(const struct op *op, uint64_t ns)
 	return op->end_ns && op->end_ns <= ns;
 }
 
+/* No rank leaves such an operation before the last one entered. Where one was seen to, the numbers of two ranks do not
+ * belong together, as where an operation was lost. */
+static bool is_miscounted(const struct op *op, double step_s)
+{
+	const struct op *last, *o;
+
+	if (op->kind != OP_ALLREDUCE && op->kind != OP_ALLGATHER && op->kind != OP_REDUCESCATTER &&
+	    op->kind != OP_ALLTOALL)
+		return false;
+	last = last_arriver(op);
+	for (const struct member *mb = op->member->comm->members; mb; mb = mb->next_in_comm) {
+		o = entered(mb, op);
+		if (o && o != last && o->end_ns && to_s(o->end_ns) + MISCOUNT_SHARE * step_s < to_s(last->enqueue_ns))
+			return true;
+	}
+	return false;
+}
+
 static bool comm_has(const struct comm *c, const struct proc *p)
 {
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
@@ -132,7 +151,7 @@ static void set_add_op(struct blame_set *b, const struct op *x)
 
 /* Back from `op` to the operation that released its whole group; NULL: not within reach. Who took part in something
  * with this rank in between, and was waited for, goes into `with`; the newest of these operations into *between. */
-static const struct op *release_of(const struct op *op, const struct op *group, struct blame_set *with,
+static const struct op *release_of(const struct op *op, const struct op *group, struct blame_set *with, double step_s,
 				   const struct op **between)
 {
 	uint64_t at = op->enqueue_ns;
@@ -142,15 +161,12 @@ static const struct op *release_of(const struct op *op, const struct op *group, 
 
 	*between = NULL;
 	for (int i = 0; x && i < WALK_MAX; i++, x = x->prev_in_proc) {
-		bool over = over_before(x, at);
+		bool over = over_before(x, at), together = shared(x, group);
 
-		if (shared(x, group)) {
-			if (over)
-				return x;
+		if ((together ? !over : !over && !blind) || is_miscounted(x, step_s))
 			continue;
-		}
-		if (!over && !blind)
-			continue;
+		if (together)
+			return x;
 		if (!*between && over)
 			*between = x;
 		set_add_op(with, x);
@@ -159,7 +175,7 @@ static const struct op *release_of(const struct op *op, const struct op *group, 
 }
 
 /* Members of the set were delayed by others in turn: close it over what each took part in since the release. */
-static void set_close(struct blame_set *with, const struct op *group, uint64_t since_ns)
+static void set_close(struct blame_set *with, const struct op *group, uint64_t since_ns, double step_s)
 {
 	for (int i = 0; i < with->n && !with->open; i++) {
 		if (with->parts[i].scanned)
@@ -167,7 +183,7 @@ static void set_close(struct blame_set *with, const struct op *group, uint64_t s
 		with->parts[i].scanned = true;
 		for (const struct op *x = with->parts[i].from; x && x->enqueue_ns > since_ns && !with->open;
 		     x = x->prev_in_proc)
-			if (!shared(x, group) && over_before(x, group->enqueue_ns))
+			if (!shared(x, group) && over_before(x, group->enqueue_ns) && !is_miscounted(x, step_s))
 				set_add_op(with, x);
 		i = -1; /* one found earlier may reach further now */
 	}
@@ -274,55 +290,6 @@ static double hidden_s(const struct op *op, double step_s)
 	return lasts > OWN_WAIT_SHARE * step_s ? lasts - OWN_WAIT_SHARE * step_s : 0;
 }
 
-static int blames_grow(struct blames *b)
-{
-	int cap = b->cap ? 2 * b->cap : 16;
-	struct blame *grown;
-
-	if (b->n < b->cap)
-		return 0;
-	grown = realloc(b->items, cap * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	b->items = grown;
-	b->cap = cap;
-	return 0;
-}
-
-void blames_free(struct blames *b)
-{
-	free(b->items);
-	free(b->procs);
-	blame_set_free(&b->alone);
-	blame_set_free(&b->with);
-	*b = (struct blames){ 0 };
-}
-
-static int procs_grow(struct blames *b, int more)
-{
-	size_t cap = 2 * (b->n_procs + more);
-	uint64_t *grown;
-
-	if (b->n_procs + more <= b->procs_cap)
-		return 0;
-	grown = realloc(b->procs, cap * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	b->procs = grown;
-	b->procs_cap = cap;
-	return 0;
-}
-
-static int blame_add(struct blames *all, const struct blame_set *who, uint64_t key, double s)
-{
-	if (blames_grow(all) || procs_grow(all, who->n))
-		return -ENOMEM;
-	all->items[all->n++] = (struct blame){ .key = key, .n = who->n, .at = all->n_procs, .gap_s = s };
-	for (int i = 0; i < who->n; i++)
-		all->procs[all->n_procs++] = who->parts[i].proc->key;
-	return 0;
-}
-
 static void charge(struct walk *w, const struct blame_set *who, double s)
 {
 	uint64_t key = 0;
@@ -336,7 +303,7 @@ static void charge(struct walk *w, const struct blame_set *who, double s)
 			w->ret->items[i].gap_s += s;
 			return;
 		}
-	w->err = blame_add(w->ret, who, key, s);
+	w->err = blames_add(w->ret, who, key, s);
 }
 
 static bool tight(const struct op *op, double step_s)
@@ -379,6 +346,16 @@ static double lateness_charged_s(const struct walk *w, const struct op *last, co
 	return open_s > s ? open_s : s;
 }
 
+/* Who comes last to an operation was there before what waited for that. Where it was not, numbers do not belong
+ * together, though no end shows it, and the walk would go round in a circle. */
+static bool goes_back(struct walk *w, const struct op *last)
+{
+	bool back = !w->late_ns || last->enqueue_ns < w->late_ns;
+
+	w->late_ns = last->enqueue_ns;
+	return back;
+}
+
 /* One station: charges its last arriver and says where to go on; NULL: the end of the walk. */
 static const struct op *station(struct walk *w, const struct op *op)
 {
@@ -386,9 +363,11 @@ static const struct op *station(struct walk *w, const struct op *op)
 	struct blame_set *alone = &w->ret->alone, *with = &w->ret->with;
 	double s;
 
+	if (!goes_back(w, last) || is_miscounted(last, w->step_s))
+		return NULL;
 	blame_set_begin(alone, 1, last);
 	blame_set_begin(with, w->most, last);
-	release = release_of(last, last, with, &between);
+	release = release_of(last, last, with, w->step_s, &between);
 	if (between && tight(between, w->step_s)) {
 		s = extra_gap_s(w->m, last, w->step_s) - 2 * to_s(between->end_error_ns) - hidden_s(last, w->step_s);
 		charge(w, alone, s);
@@ -397,7 +376,7 @@ static const struct op *station(struct walk *w, const struct op *op)
 	if (!release || op_kind_p2p(last->kind))
 		return release ? release : between;
 	if (with->n > 1)
-		set_close(with, last, release->enqueue_ns);
+		set_close(with, last, release->enqueue_ns, w->step_s);
 	w->err = w->err ? w->err : alone->err ? alone->err : with->err;
 	charge(w, with, lateness_charged_s(w, last, release, with));
 	return release;

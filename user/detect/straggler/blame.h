@@ -26,6 +26,9 @@ struct blames { /* zeroed at first, reused from walk to walk; blames_free() */
 /* Walks back from `end`, the operation that ends an iteration of its rank, to `begin`, its counterpart one iteration
  * and `step_s` before. 0 or -ENOMEM. */
 int blame_walk(const struct model *m, const struct op *begin, const struct op *end, double step_s, struct blames *ret);
+
+/* blames.c: these ranks together, `key` of all of them, made their peers wait. 0 or -ENOMEM. */
+int blames_add(struct blames *all, const struct blame_set *who, uint64_t key, double s);
 void blames_free(struct blames *b);
 
 #endif
