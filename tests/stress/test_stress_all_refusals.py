@@ -22,6 +22,14 @@ def not_possible():
     p = stress(g, *QUICK, "--quiet")
     expect("busy", p, 3, "gpu: GPU 1 is in use", str(os.getpid()))
     job.check("passed" not in p.stdout + p.stderr, "a busy GPU says passed")
+    job.check("0 others" not in p.stdout + p.stderr, f"one process has no others: {p.stdout}")
+    me = f"process {os.getpid()}"
+    for n, what in ((2, f"{me} and 1 other have a context"), (4, f"{me} and 3 others have"),
+                    (65, "more than 64 processes have a context")):
+        g = Gpus(2, SIM_NVML_PROCESSES=n)
+        g.process(1, os.getpid())
+        expect(f"{n} processes", stress(g, *QUICK, "--quiet"), 3, f"gpu: GPU 1 is in use: {what}")
+    expect("and in the inventory", stress(g, "inventory"), 0, "more than 64 processes have a context on it")
     expect("no GPU", stress(Gpus(2, SIM_CUDA_FAIL="cuInit:error=100"), *QUICK), 3, "no GPU", "CUDA_VISIBLE_DEVICES")
     expect("no driver", stress(Gpus(2, **without("libcuda.so.1")), *QUICK), 3, "libcuda.so.1", "install NVIDIA's")
     expect("another major version", stress(Gpus(2, SIM_CUBLASLT_VERSION=140000), *QUICK), 3,

@@ -107,21 +107,32 @@ static int gpu_works(struct stress_gpu *gpu, char cause[160])
 	return -EBUSY;
 }
 
+static void users_say(unsigned int pid, int others, char cause[160])
+{
+	if (others > 1)
+		snprintf(cause, 160, "process %u and %d other%s have a context on it", pid, others - 1,
+			 others > 2 ? "s" : "");
+	else
+		snprintf(cause, 160, "process %u has a context on it", pid);
+}
+
 /* Others' processes and work. Nothing of ours runs there yet. */
 static int gpu_busy(struct stress_gpu *gpu, char cause[160])
 {
 	const struct nvml *nvml = &gpu->run->nvml;
 	struct nvml_process list[PROCESSES_MAX];
-	unsigned int n = PROCESSES_MAX;
+	unsigned int n = PROCESSES_MAX, first = 0;
 	int error = nvml->processes(gpu->nvml, &n, list), others = 0;
 
-	if (error == NVML_ERROR_INSUFFICIENT_SIZE)
-		error = 0, n = 1;
 	for (unsigned int i = 0; !error && i < n; i++)
 		if (list[i].pid != (unsigned int)getpid() && !others++)
-			snprintf(cause, 160, "process %u and %u others have a context on it", list[i].pid, n - 1);
-	if (error)
+			first = list[i].pid;
+	if (error == NVML_ERROR_INSUFFICIENT_SIZE)
+		snprintf(cause, 160, "more than %d processes have a context on it", PROCESSES_MAX);
+	else if (error)
 		snprintf(cause, 160, "NVML cannot say who uses it (error %d)", error);
+	else if (others)
+		users_say(first, others, cause);
 	return error || others ? -EBUSY : gpu_works(gpu, cause);
 }
 

@@ -60,12 +60,25 @@ static void process_say(struct inventory *v, int gpu, const struct nvml_process 
 			      w.state ? w.name : "not seen from here", gpu, gib);
 }
 
+static void processes_say(struct inventory *v, int gpu, void *device, const char *part)
+{
+	struct nvml_process list[PROCESSES_MAX];
+	unsigned int n = PROCESSES_MAX;
+	int error = v->nvml.processes(device, &n, list);
+
+	if (error == NVML_ERROR_INSUFFICIENT_SIZE)
+		inventory_say(v, part, "more than %d processes have a context on it: none was read",
+			      PROCESSES_MAX);
+	else if (error)
+		inventory_say(v, part, "NVML cannot say who has a context on it (error %d)", error);
+	for (unsigned int i = 0; !error && i < n; i++)
+		process_say(v, gpu, &list[i]);
+}
+
 static void gpu_say(struct inventory *v, int i)
 {
 	const struct nvml *nvml = &v->nvml;
-	struct nvml_process list[PROCESSES_MAX];
 	char name[96] = "not known", uuid[64] = "not known", vbios[48] = "not known", part[16];
-	unsigned int n = PROCESSES_MAX;
 	void *device;
 	int error = nvml->by_index(i, &device);
 
@@ -83,10 +96,7 @@ static void gpu_say(struct inventory *v, int i)
 		inventory_fault(v, FAULT_LOST, i, "GPU %d does not answer NVML (error %d)", i, error);
 	else
 		inventory_say(v, part, "%s, %s, VBIOS %s", name, uuid, vbios);
-	if (nvml->processes(device, &n, list))
-		n = 0;
-	for (unsigned int p = 0; p < n; p++)
-		process_say(v, i, &list[p]);
+	processes_say(v, i, device, part);
 }
 
 /* --- one that has to be there --- */
