@@ -67,8 +67,7 @@ static void processes_say(struct inventory *v, int gpu, void *device, const char
 	int error = v->nvml.processes(device, &n, list);
 
 	if (error == NVML_ERROR_INSUFFICIENT_SIZE)
-		inventory_say(v, part, "more than %d processes have a context on it: none was read",
-			      PROCESSES_MAX);
+		inventory_say(v, part, "more than %d processes have a context on it: none was read", PROCESSES_MAX);
 	else if (error)
 		inventory_say(v, part, "NVML cannot say who has a context on it (error %d)", error);
 	for (unsigned int i = 0; !error && i < n; i++)
