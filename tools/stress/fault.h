@@ -45,12 +45,13 @@ struct fault {
 	const char *unit;      /* of that; NULL: none */
 };
 
-#define NOTES_MAX 24
+#define NOTES_MAX 48
 
-/* What the reader of a verdict has to know; each text once. */
+/* What the reader of a verdict has to know; each text once. Of more than there is room for the first are kept, how many
+ * are not, and the newest. */
 struct notes {
 	char texts[NOTES_MAX][FAULT_TEXT];
-	int n;
+	int n, n_dropped;
 };
 
 const char *fault_kind_name(enum fault_kind kind);

@@ -211,16 +211,19 @@ static void verdict_print(const struct stress_run *run, const struct stress_gpu 
 
 void notes_add(struct notes *notes, const char *format, va_list args)
 {
-	char *text;
+	char text[FAULT_TEXT];
 
-	if (notes->n == NOTES_MAX)
-		return;
-	text = notes->texts[notes->n];
-	vsnprintf(text, FAULT_TEXT, format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	for (int i = 0; i < notes->n; i++)
 		if (!strcmp(notes->texts[i], text))
 			return;
-	notes->n++;
+	if (notes->n < NOTES_MAX) {
+		memcpy(notes->texts[notes->n++], text, sizeof(text));
+		return;
+	}
+	notes->n_dropped += notes->n_dropped ? 1 : 2; /* its own line takes the place of one */
+	snprintf(notes->texts[NOTES_MAX - 2], FAULT_TEXT, "(%d more, which are not kept)", notes->n_dropped);
+	memcpy(notes->texts[NOTES_MAX - 1], text, sizeof(text));
 }
 
 void notes_unmeasured(const struct notes *notes, char *why, size_t size)

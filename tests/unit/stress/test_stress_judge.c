@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "tools/stress/gpu/gemm.h"
+#include "tools/stress/report.h"
 #include "tools/stress/threshold.h"
 
 /* Peak rates without sparsity, of NVIDIA's data sheets: TFLOP/s, GB/s. */
@@ -443,6 +444,40 @@ static void test_options(void **state)
 	assert_int_equal(inject_parse("flip:bit=64", &inject), -EINVAL);
 }
 
+static void note(struct notes *notes, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	notes_add(notes, format, args);
+	va_end(args);
+}
+
+/* The last one may say why nothing was measured, and how many are not kept is said. */
+static void test_notes_beyond_their_room(void **unused)
+{
+	struct notes *notes = calloc(1, sizeof(*notes));
+	char why[256];
+
+	(void)unused;
+	assert_non_null(notes);
+	for (int i = 0; i < NOTES_MAX; i++) {
+		note(notes, "note %d", i);
+		note(notes, "note %d", i);
+	}
+	assert_int_equal(notes->n, NOTES_MAX);
+	assert_string_equal(notes->texts[NOTES_MAX - 1], "note 47");
+	for (int i = NOTES_MAX; i < NOTES_MAX + 10; i++)
+		note(notes, "note %d", i);
+	assert_int_equal(notes->n, NOTES_MAX);
+	assert_string_equal(notes->texts[NOTES_MAX - 3], "note 45");
+	assert_string_equal(notes->texts[NOTES_MAX - 2], "(11 more, which are not kept)"); /* 46 to 56 */
+	assert_string_equal(notes->texts[NOTES_MAX - 1], "note 57");
+	notes_unmeasured(notes, why, sizeof(why));
+	assert_non_null(strstr(why, "note 57"));
+	free(notes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -465,6 +500,7 @@ int main(void)
 		cmocka_unit_test(test_baseline_torn),
 		cmocka_unit_test(test_series),
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_notes_beyond_their_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
