@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -244,6 +245,8 @@ static void test_counters(void **state)
 
 static void test_device_lists(void **state)
 {
+	char many[2048];
+
 	(void)state;
 	assert_true(devices_have(NULL, "mlx5_0", 1));
 	assert_true(devices_have("mlx5_0,mlx5_1:2", "mlx5_0", 1));
@@ -252,6 +255,10 @@ static void test_device_lists(void **state)
 	assert_false(devices_have("mlx5_1", "mlx5_10", 1));
 	assert_false(devices_have("^mlx5_0", "mlx5_0", 1));
 	assert_true(devices_have("^mlx5_0", "mlx5_1", 1));
+	for (int i = 0, at = 0; i < 64; i++)
+		at += snprintf(many + at, sizeof(many) - at, "%srocep%ds0f0np0:1", i ? "," : "", i);
+	assert_true(devices_have(many, "rocep63s0f0np0", 1));
+	assert_false(devices_have(many, "rocep64s0f0np0", 1));
 }
 
 int main(void)

@@ -16,7 +16,7 @@
 #define BUSY_SHARE 0.05
 #define BUSY_WATCH_NS 300000000
 #define BUSY_GBITS_UNKNOWN 1.0 /* of a link whose speed is not known */
-#define LIST_BYTES 256
+#define LIST_BYTES 8192        /* more than names of 64 ports have */
 #define NODES_MAX 64
 
 static int impossible(char why[LIBRARY_WHY], const char *object, const char *cause, const char *remedy)
