@@ -23,6 +23,7 @@ import job
 import lives
 
 MINUTES = float(os.environ.get("MINUTES", "5"))
+AFTER_NS = 10_000_000_000
 MEMORY_MINUTES = 4  # what ended jobs needed is kept for a minute: the second quarter has to begin after that
 RANKS = 4
 FAULTS = {"stop": "stopped", "kill": "process_dead", "hang": "missing_enter"}
@@ -81,6 +82,7 @@ class Episode:
     def __init__(self, run, number, args, fault=None, rank=None):
         base = f"{run.dir}/job{number}"
         self.ops, self.faults, self.fault, self.rank, self.known = f"{base}.ops", f"{base}.faults", fault, rank, None
+        self.begin_ns, self.end_ns = time.monotonic_ns(), None
         fault_args = ["--fault", f"{fault}:rank={rank},step={run.rng.randrange(20, 40)}"] if fault else []
         self.pid = run.launcher.start([job.RANKTRACE, "sim", "job", "--log", self.ops, "--fault-log", self.faults,
                                        "--ranks", str(RANKS), "--step-ms", "60", "--seed",
@@ -93,6 +95,12 @@ class Episode:
                 os.kill(self.pid, sig)
             while is_running(self.pid) and time.monotonic() < until:
                 time.sleep(0.1)
+        self.end_ns = time.monotonic_ns()
+
+    def is_of(self, f):
+        """Of its processes, in its time: in hours another job has the same pids. What it says last may come a while
+        behind the job's end."""
+        return set(f["pids"]) <= self.pids() and self.begin_ns <= f["t_ns"] <= (self.end_ns or f["t_ns"]) + AFTER_NS
 
     def begun(self):
         """By the job's own word."""
@@ -143,7 +151,7 @@ class Session:
     def names(self, e):
         """What it reports of that fault: the rank, as stopped, or as the reason of a hang. By any of its words: at the
         job's end the rank may die a moment before its peers, and that is the last one."""
-        said = {f["id"] for f in list(self.findings) if f["ranks"] == [e.rank] and set(f["pids"]) <= e.pids() and
+        said = {f["id"] for f in list(self.findings) if f["ranks"] == [e.rank] and e.is_of(f) and
                 (f["kind"] == "hang" and f["class"] == FAULTS[e.fault] or f["kind"] == FAULTS[e.fault])}
         return [f for f in self.roots() if f["id"] in said]
 
@@ -236,14 +244,14 @@ def check_findings(run, s):
     named = {f["id"] for e in faults for f in s.names(e)}
     for e in faults:
         job.check(len(s.names(e)) == 1, f"{s.command}: {e.fault} of rank {e.rank} reported {len(s.names(e))} times: "
-                  f"{[f for f in s.last() if set(f['pids']) & e.pids()]}")
+                  f"{[f for f in s.last() if e.is_of(f)]}")
     roots = [f for f in s.roots() if f["id"] not in named]
     critical = [f for f in roots if f["severity"] == "critical"]
     job.check(not critical, f"{s.command}: critical, and nobody's fault: {critical}")
     # one pause at a call site that nobody knows yet is a warning; known jobs' pauses are known by their name and place
     # (one that goes on at its operation may close and open again: where it is sleeps and computes in turns; where no
     # stack could be read in time, as on a busy machine, the places of two pauses are not known to be one)
-    places = {(lives.site(f), tuple(f["pids"]), f["comm"], f["seq"]) for f in roots
+    places = {(lives.site(f), (f["job"], *f["pids"]), f["comm"], f["seq"]) for f in roots
               if f["severity"] == "warning" and lives.site(f) != "not read"}
     sites = collections.Counter((site, pids) for site, pids, _, _ in places)
     job.check(all(n == 1 for n in sites.values()), f"{s.command}: warned more than once of a place: {sites}")
@@ -263,8 +271,6 @@ def check_sizes(s):
 
 def main():
     job.need_root()
-    if "MINUTES" not in os.environ and not os.environ.get("LONG"):
-        job.skip("minutes, and alone: make soak MINUTES=6")
     rng, _ = job.seed()
     run = Run(rng)
     run.go()
