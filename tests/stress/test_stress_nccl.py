@@ -241,6 +241,12 @@ def many_hosts_rates():
     print(f"9 hosts, node{bad} slow for three rounds: exits {statuses}, {notes}", flush=True)
     job.check(statuses == [0] * 9 and "fault" not in by, f"{by.get('fault')} {notes}")
     job.check(f"host node{bad} was slow in a group" in notes[0] and "and is not with host" in notes[0], f"{notes}")
+    wrong, slow = draw.sample(range(9), 2)
+    statuses, by, errs = launched(9, 1, *ONE, "--bisect", "--again", 8, cases=60, end=True, SIM_NCCL_LATENCY_US=3000,
+                                  SIM_NCCL_WRONG=f"{wrong}:own:7", SIM_NCCL_SLOW=f"{slow}:100")
+    found = [(f["subject"]["host"], f["kind"]) for f in by.get("fault", [])]
+    print(f"a signal while node{slow} is tried again, node{wrong} is wrong: exits {statuses}, {found}", flush=True)
+    job.check(statuses[0] == 1 and found == [(f"node{wrong}", "corruption")], f"{found} {by['end']} {errs[0]}")
     bad = draw.randrange(16)
     for slow in ({"SIM_NCCL_SLOW": f"{bad}:25"}, {}):
         with tempfile.NamedTemporaryFile(prefix="ranktrace-network-") as network:
