@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* cuda.bpf.c - driver calls, by three programs: entry, return, and launches of the burst tier. What a function is comes
  * from its row of cuda_calls.def. Calls in flight stand in cuda_in_flight, so that "in cuStreamSynchronize for 12 s"
- * needs no return.
+ * needs no return. A thread keeps its place there, idle between two calls: to take it out and put it in again costs as
+ * much as all else that a program does.
  */
 #include "bpf/record.bpf.h"
 #include "bpf/regs.bpf.h"
@@ -121,12 +122,22 @@ static __always_inline bool is_wait(__u8 what)
 	return what >= CUDA_WAIT_STREAM && what <= CUDA_WAIT_COPY;
 }
 
+static __always_inline struct cuda_in_flight *flight_of(__u32 tid)
+{
+	struct cuda_in_flight *f = bpf_map_lookup_elem(&cuda_in_flight, &tid), idle = {};
+
+	if (f)
+		return f;
+	bpf_map_update_elem(&cuda_in_flight, &tid, &idle, BPF_ANY);
+	return bpf_map_lookup_elem(&cuda_in_flight, &tid);
+}
+
+/* But for `what`, by which a reader knows that it is whole. */
 static __always_inline void flight_fill(struct cuda_in_flight *f, struct pt_regs *ctx, const struct cuda_call *c)
 {
 	f->begin_ns = bpf_ktime_get_ns();
 	f->tgid = bpf_get_current_pid_tgid() >> 32;
 	f->fn = c->fn;
-	f->what = c->what;
 	f->sp = PT_REGS_SP(ctx);
 	f->a = arg_of(ctx, c->a);
 	f->b = arg_of(ctx, c->b);
@@ -135,18 +146,23 @@ static __always_inline void flight_fill(struct cuda_in_flight *f, struct pt_regs
 		f->a = stream_of(c, f->a);
 	else if (c->stream == 2)
 		f->b = stream_of(c, f->b);
-	if (c->copy) {
-		struct copy_shape s;
+}
 
-		copy_read(arg_of(ctx, 1), c->copy, &s);
-		f->bytes = s.bytes;
-		/* only a copy to the host is known to return when it, and so all before it on the stream, is done */
-		if (c->what == CUDA_WAIT_COPY &&
-		    !(s.to == MEMORY_HOST && (s.from == MEMORY_DEVICE || s.from == MEMORY_ARRAY)))
-			f->what = CUDA_TIMED;
-	} else {
+/* What it is, and its bytes. */
+static __always_inline __u8 flight_what(struct cuda_in_flight *f, struct pt_regs *ctx, const struct cuda_call *c)
+{
+	struct copy_shape s;
+
+	if (!c->copy) {
 		f->bytes = bytes_of(ctx, c);
+		return c->what;
 	}
+	copy_read(arg_of(ctx, 1), c->copy, &s);
+	f->bytes = s.bytes;
+	/* only a copy to the host is known to return when it, and so all before it on the stream, is done */
+	if (c->what == CUDA_WAIT_COPY && !(s.to == MEMORY_HOST && (s.from == MEMORY_DEVICE || s.from == MEMORY_ARRAY)))
+		return CUDA_TIMED;
+	return c->what;
 }
 
 /* --- records --- */
@@ -167,16 +183,16 @@ static __always_inline void sync_emit(__u8 kind, const struct cuda_in_flight *f,
 	record_submit(r);
 }
 
-static __always_inline void event_use_emit(__u8 kind, const struct cuda_in_flight *f, __s32 result)
+static __always_inline void event_use_emit(__u8 kind, __u16 fn, __u64 event, __u64 stream, __s32 result)
 {
 	struct cuda_event_use *r = record_reserve(RING_NORMAL, struct cuda_event_use, WIRE_CUDA, kind);
 
 	if (!r)
 		return;
-	r->event = kind == CUDA_STREAM_QUERY ? 0 : f->a;
-	r->stream = kind == CUDA_STREAM_QUERY ? f->a : f->b;
+	r->event = event;
+	r->stream = stream;
 	r->result = result;
-	r->fn = f->fn;
+	r->fn = fn;
 	record_submit(r);
 }
 
@@ -250,13 +266,14 @@ static __always_inline void capture_words(struct cuda_capture *r, const struct c
 	}
 }
 
-static __always_inline void capture_emit(const struct cuda_in_flight *f, __s32 result)
+/* out: where it writes the handle that it makes; 0: nowhere, or not yet. */
+static __always_inline void capture_emit(const struct cuda_in_flight *f, __s32 result, __u64 out)
 {
 	struct cuda_capture *r = record_reserve(RING_NORMAL, struct cuda_capture, WIRE_CUDA, CUDA_CAPTURE);
 
 	if (!r)
 		return;
-	capture_words(r, f, result || !f->out ? 0 : user_word(f->out));
+	capture_words(r, f, result || !out ? 0 : user_word(out));
 	r->begin_ns = f->begin_ns;
 	r->result = result;
 	r->fn = f->fn;
@@ -267,14 +284,11 @@ static __always_inline void capture_emit(const struct cuda_in_flight *f, __s32 r
 /* --- entry and return --- */
 
 /* Where no return probe may be used, the next call of the thread shows that the last one is over. */
-static __always_inline void stale_end(__u32 tid, __u64 generation)
+static __always_inline void stale_end(struct cuda_in_flight *f, __u64 generation)
 {
-	struct cuda_in_flight *f = bpf_map_lookup_elem(&cuda_in_flight, &tid);
-
-	if (f && is_wait(f->what) && f->generation == generation)
+	if (is_wait(f->what) && f->generation == generation)
 		sync_emit(CUDA_SYNC_END, f, CUDA_RESULT_UNKNOWN);
-	if (f)
-		bpf_map_delete_elem(&cuda_in_flight, &tid);
+	f->what = 0;
 }
 
 /* What takes effect with the call itself is reported at once: a launch that blocks has been called, and a handle is no
@@ -287,70 +301,98 @@ static __always_inline bool emits_at_entry(__u8 what, bool no_returns)
 	return no_returns && (what == CUDA_CAPTURE_BEGINS || what == CUDA_CAPTURE_ENDS || what == CUDA_UPDATES);
 }
 
+static __always_inline void flight_begin(struct pt_regs *ctx, struct cuda_in_flight *f, const struct cuda_call *c,
+					 __u64 generation, bool no_returns)
+{
+	__u8 what;
+
+	f->what = 0;
+	flight_fill(f, ctx, c);
+	f->generation = generation;
+	f->no_returns = no_returns;
+	f->return_address = no_returns ? user_return_address(ctx) : 0;
+	what = flight_what(f, ctx, c);
+	barrier();
+	f->what = what;
+}
+
+/* Neither has a return probe. */
+static __always_inline bool is_event_call(__u8 what)
+{
+	return what == CUDA_RECORD || what == CUDA_STREAM_WAITS;
+}
+
+static __always_inline void event_call_emit(struct pt_regs *ctx, const struct cuda_call *c)
+{
+	__u64 stream = arg_of(ctx, c->b);
+
+	event_use_emit(c->what == CUDA_RECORD ? CUDA_EVENT_RECORD : CUDA_EVENT_WAIT, c->fn, arg_of(ctx, c->a),
+		       c->stream == 2 ? stream_of(c, stream) : stream, 0);
+}
+
 SEC("uprobe.multi")
 int cuda_enter(struct pt_regs *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid(), cookie = probe_cookie(ctx);
 	struct target *target = target_call(id >> 32, cookie, RING_NORMAL);
 	const struct cuda_call *c = call_of(cookie);
-	struct cuda_in_flight f = {};
+	struct cuda_in_flight *f;
 	__u32 tid = (__u32)id;
 
 	if (!target || !c)
 		return 0;
-	stale_end(tid, target->generation);
-	flight_fill(&f, ctx, c);
-	if (f.what == CUDA_RECORD || f.what == CUDA_STREAM_WAITS) {
-		event_use_emit(f.what == CUDA_RECORD ? CUDA_EVENT_RECORD : CUDA_EVENT_WAIT, &f, 0);
+	f = flight_of(tid);
+	if (f && f->what)
+		stale_end(f, target->generation);
+	if (is_event_call(c->what))
+		event_call_emit(ctx, c);
+	if (!f || is_event_call(c->what))
 		return 0;
-	}
-	f.generation = target->generation;
-	f.no_returns = lacks_returns(cookie);
-	f.return_address = f.no_returns ? user_return_address(ctx) : 0;
-	bpf_map_update_elem(&cuda_in_flight, &tid, &f, BPF_ANY);
-	if (is_wait(f.what))
-		sync_emit(CUDA_SYNC_BEGIN, &f, 0);
-	else if (emits_at_entry(f.what, f.no_returns)) {
-		f.out = 0; /* not written yet */
-		capture_emit(&f, CUDA_RESULT_UNKNOWN);
-	}
+	flight_begin(ctx, f, c, target->generation, lacks_returns(cookie));
+	if (is_wait(f->what))
+		sync_emit(CUDA_SYNC_BEGIN, f, 0);
+	else if (emits_at_entry(f->what, f->no_returns))
+		capture_emit(f, CUDA_RESULT_UNKNOWN, 0);
 	return 0;
 }
 
 static __always_inline void returned(const struct cuda_in_flight *f, __s32 result)
 {
 	switch (f->what) {
-	case CUDA_ASK_EVENT: event_use_emit(CUDA_EVENT_QUERY, f, result); break;
-	case CUDA_ASK_STREAM: event_use_emit(CUDA_STREAM_QUERY, f, result); break;
+	case CUDA_ASK_EVENT: event_use_emit(CUDA_EVENT_QUERY, f->fn, f->a, f->b, result); break;
+	case CUDA_ASK_STREAM: event_use_emit(CUDA_STREAM_QUERY, f->fn, 0, f->a, result); break;
 	case CUDA_ASK_ELAPSED: elapsed_emit(f, result); break;
 	case CUDA_CAPTURE_BEGINS:
 	case CUDA_CAPTURE_ENDS:
 	case CUDA_INSTANTIATES:
 	case CUDA_CLONES:
-	case CUDA_UPDATES: capture_emit(f, result); break;
+	case CUDA_UPDATES: capture_emit(f, result, f->out); break;
 	default: span_emit(f, result); break;
 	}
+}
+
+static __always_inline void flight_end(const struct cuda_in_flight *f, __s32 result)
+{
+	if (is_wait(f->what))
+		sync_emit(CUDA_SYNC_END, f, result);
+	else if (!f->no_returns || emits_at_entry(f->what, false) || !emits_at_entry(f->what, true))
+		returned(f, result); /* not what was reported at the entry already */
 }
 
 SEC("uprobe.multi")
 int cuda_exit(struct pt_regs *ctx)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
-	struct cuda_in_flight *f = bpf_map_lookup_elem(&cuda_in_flight, &tid), done;
+	struct cuda_in_flight *f = bpf_map_lookup_elem(&cuda_in_flight, &tid);
 	struct target *target;
 
 	private_stack_refuse(ctx);
-	if (!f)
+	if (!f || !f->what)
 		return 0;
-	done = *f;
-	bpf_map_delete_elem(&cuda_in_flight, &tid);
-	target = target_of(done.tgid);
-	if (!target || target->generation != done.generation)
-		return 0; /* left behind by probes that are gone, it is another call than this one */
-	if (is_wait(done.what))
-		sync_emit(CUDA_SYNC_END, &done, (__s32)PT_REGS_RC(ctx));
-	else if (!done.no_returns || emits_at_entry(done.what, false) || !emits_at_entry(done.what, true))
-		returned(&done, (__s32)PT_REGS_RC(ctx)); /* not what was reported at the entry already */
+	target = target_of(f->tgid);
+	if (target && target->generation == f->generation) /* else left behind by probes that are gone: another call */
+		flight_end(f, (__s32)PT_REGS_RC(ctx));
+	f->what = 0;
 	return 0;
 }
 

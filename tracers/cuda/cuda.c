@@ -16,7 +16,8 @@
 
 #define OPEN_AFTER_NS 1000000000ull /* a call this long is reported, */
 #define OPEN_EVERY_NS 5000000000ull /* and again this often */
-#define SCAN_MAX 4096               /* entries read in one scan: the map may change under it and start over */
+#define IDLE_NS 5000000000ull       /* then a thread that calls nothing is looked for */
+#define SCAN_MAX 16384              /* entries read in one scan: the map may change under it and start over */
 #define EMITTED_MAX 4096
 
 static const struct probe cuda_probes[] = {
@@ -156,12 +157,34 @@ static int open_emit(struct tracer_handle *h, uint32_t tid, const struct cuda_in
 	return tracer_emit(h, &r.hdr);
 }
 
+/* It was not written anew while it was read. */
+static bool is_whole(struct tracer_handle *h, uint32_t tid, const struct cuda_in_flight *f)
+{
+	struct cuda_in_flight again;
+
+	return !tracer_map_get(h, "cuda_in_flight", &tid, &again) && !memcmp(f, &again, sizeof(again));
+}
+
+/* The place of a thread that is gone. */
+static void idle_drop(struct tracer_handle *h, uint32_t tid, const struct cuda_in_flight *f, uint64_t now_ns)
+{
+	char path[64];
+
+	if (!f->begin_ns || now_ns < f->begin_ns + IDLE_NS)
+		return;
+	snprintf(path, sizeof(path), "/proc/%u/task/%u", f->tgid, tid);
+	if (access(path, F_OK))
+		tracer_map_delete(h, "cuda_in_flight", &tid);
+}
+
 /* One whose probes were taken away in the middle may be over long since, and would still be there when they are back.
  */
 static int flight_sample(struct tracer_handle *h, const struct cuda_scan *s, uint32_t tid,
 			 const struct cuda_in_flight *f, uint64_t now_ns)
 {
-	if (is_wait(f->what) || !open_due(f, s->last_ns, now_ns))
+	if (!f->what)
+		idle_drop(h, tid, f, now_ns);
+	if (!f->what || is_wait(f->what) || !open_due(f, s->last_ns, now_ns) || !is_whole(h, tid, f))
 		return 0;
 	if (!(tracer_groups(h, f->tgid) >> group_of(f->fn) & 1)) {
 		tracer_map_delete(h, "cuda_in_flight", &tid);

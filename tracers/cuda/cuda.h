@@ -159,7 +159,7 @@ struct cuda_call {
 	__u8 reserved[2];
 };
 
-struct cuda_in_flight { /* a thread's call, in the map cuda_in_flight by tid */
+struct cuda_in_flight { /* a thread's call, in the map cuda_in_flight by tid; what 0: it is in none */
 	__u64 begin_ns, generation, a, b, out, bytes;
 	__u64 sp, return_address; /* at entry: where no return probe may be used, an untouched word at sp says "still
 				     in" */

@@ -56,19 +56,20 @@ struct hit { /* what every program needs to know about its call */
 	const struct nccl_call *call;
 	const struct nccl_lib *layout;
 	struct target *target;
+	__u64 ret; /* return address */
 };
 
 /* The caller lies in the same copy of the library as the function it calls. */
-static __always_inline bool call_is_internal(struct pt_regs *ctx, __u32 tgid, __u32 lib)
+static __always_inline bool call_is_internal(struct pt_regs *ctx, const struct hit *h)
 {
-	struct nccl_text_key key = { .tgid = tgid, .lib = lib };
+	struct nccl_text_key key = { .tgid = h->tgid, .lib = h->lib };
 	struct nccl_text *text = bpf_map_lookup_elem(&nccl_texts, &key);
-	__u64 ret = user_return_address(ctx), ip = PT_REGS_IP(ctx);
+	__u64 ip = PT_REGS_IP(ctx);
 	int i;
 
 	for (i = 0; text && i < NCCL_COPIES_MAX; i++)
 		if (text->begin[i] && ip - text->begin[i] < text->bytes)
-			return ret - text->begin[i] < text->bytes;
+			return h->ret - text->begin[i] < text->bytes;
 	return false;
 }
 
@@ -87,7 +88,8 @@ static __always_inline bool hit_init(struct pt_regs *ctx, struct hit *h)
 	h->layout = bpf_map_lookup_elem(&nccl_libs, &h->lib);
 	if (!h->call || !h->layout)
 		return false;
-	return !call_is_internal(ctx, h->tgid, h->lib);
+	h->ret = user_return_address(ctx);
+	return !call_is_internal(ctx, h);
 }
 
 static __always_inline struct thread *thread_get(const struct hit *h)
@@ -117,14 +119,16 @@ static __always_inline __u64 arg_or_zero(struct pt_regs *ctx, __u8 index)
 	return index == NCCL_NO_ARG ? 0 : user_arg(ctx, index);
 }
 
-/* One by one: the verifier wants a size it can see. A read that fails leaves 0. */
+/* All at once, as each read costs; one by one where what follows them is not there. A read that fails leaves 0. */
 static __always_inline void counters_copy(const struct nccl_lib *l, __u64 comm, __u64 *to)
 {
+	bool whole = !bpf_probe_read_user(to, 8 * NCCL_COUNTERS_MAX, (void *)(comm + l->counters));
 	int i;
 
 	for (i = 0; i < NCCL_COUNTERS_MAX; i++) {
-		to[i] = 0;
-		if ((__u32)i < l->n_counters)
+		if ((__u32)i >= l->n_counters)
+			to[i] = 0;
+		else if (!whole)
 			bpf_probe_read_user(&to[i], 8, (void *)(comm + l->counters + 8 * i));
 	}
 }
@@ -218,12 +222,12 @@ static __always_inline void init_finish(const struct hit *h, struct thread *t, b
  * the same frame, but not from the same place. */
 static __always_inline bool call_is_tail(struct pt_regs *ctx, const struct hit *h, struct thread *t)
 {
-	__u64 sp = PT_REGS_SP(ctx), ret = user_return_address(ctx);
-	bool tail = t->wrap_row && t->wrap_row != h->row + 1 && t->wrap_sp == sp && t->wrap_return == ret;
+	__u64 sp = PT_REGS_SP(ctx);
+	bool tail = t->wrap_row && t->wrap_row != h->row + 1 && t->wrap_sp == sp && t->wrap_return == h->ret;
 
 	t->wrap_row = h->call->wraps_next ? h->row + 1 : 0;
 	t->wrap_sp = sp;
-	t->wrap_return = ret;
+	t->wrap_return = h->ret;
 	return tail;
 }
 
