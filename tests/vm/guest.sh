@@ -5,10 +5,10 @@
 # The guest sees this machine's root read-only over 9p below an overlay in its memory (what it writes is gone
 # afterwards, but for $GUEST_OUT, which is DIR), runs COMMAND in the same folder and returns its output and exit status.
 # Any number may run at once. VM_ICOUNT=N: time in the guest is what it executed, 2^N ns an instruction, and all its
-# CPUs (VM_CPUS, 2) take turns on one of this machine's: whatever else runs here cannot be seen in its clock. Exit 124:
-# COMMAND ran past its N seconds (default 300), or the guest died. 125: the guest did not come up, twice. 77: qemu or
-# the kernel cannot be had. A guest whose kernel panicked by itself (panic.sh) is booted once more, and standard error
-# says so.
+# CPUs (VM_CPUS, 2) take turns on one of this machine's: whatever else runs here cannot be seen in its clock.
+# VM_APPEND: more of the kernel's command line. Exit 124: COMMAND ran past its N seconds (default 300), or the guest
+# died. 125: the guest did not come up, twice. 77: qemu or the kernel cannot be had. A guest whose kernel panicked by
+# itself (panic.sh) is booted once more, and standard error says so.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 modules= seconds=300 out= boot_seconds=${VM_BOOT_SECONDS:-150}
@@ -63,7 +63,7 @@ guest_start() {
 		-m "${VM_MEMORY:-4G}" \
 		-nographic -no-reboot -nodefaults -nic none -serial "file:$job/console" \
 		-kernel "$root/vmlinuz" -initrd "$job/initrd" \
-		-append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr kernel_dir=$root" \
+		-append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr kernel_dir=$root ${VM_APPEND:-}" \
 		-virtfs local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap \
 		-virtfs local,path="$job/host",mount_tag=job,security_model=none \
 		-virtfs local,path="$out",mount_tag=out,security_model=none < /dev/null > "$job/qemu" 2>&1 9>&- &

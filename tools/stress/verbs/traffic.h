@@ -19,6 +19,7 @@ struct traffic {
 	struct rdma_result *result;
 	uint32_t idle;           /* polls in a row that found nothing */
 	uint64_t waits_since_ns; /* since when */
+	bool owes_receive;       /* a latency: one was used, and is posted again while the answer is under way */
 };
 
 /* Both return -errno with the result's status and text filled, 0, or -ECANCELED where the coordinator ended it. */
