@@ -57,13 +57,15 @@ cp "$here/guest_main.sh" "$job/host/main"
 clock=(-accel tcg,thread=multi)
 [[ -z ${VM_ICOUNT:-} ]] || clock=(-accel tcg,thread=single -icount "shift=$VM_ICOUNT")
 
+append="kernel_dir=$root ${VM_APPEND:-}"
+
 guest_start() {
 	rm -f "$job"/host/{started,output,status}
 	nice -n 10 qemu-system-x86_64 -machine q35 "${clock[@]}" -cpu max,la57=off -smp "${VM_CPUS:-2}" \
 		-m "${VM_MEMORY:-4G}" \
 		-nographic -no-reboot -nodefaults -nic none -serial "file:$job/console" \
 		-kernel "$root/vmlinuz" -initrd "$job/initrd" \
-		-append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr kernel_dir=$root ${VM_APPEND:-}" \
+		-append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr $append" \
 		-virtfs local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap \
 		-virtfs local,path="$job/host",mount_tag=job,security_model=none \
 		-virtfs local,path="$out",mount_tag=out,security_model=none < /dev/null > "$job/qemu" 2>&1 9>&- &

@@ -306,7 +306,6 @@ static __always_inline void flight_begin(struct pt_regs *ctx, struct cuda_in_fli
 {
 	__u8 what;
 
-	f->what = 0;
 	flight_fill(f, ctx, c);
 	f->generation = generation;
 	f->no_returns = no_returns;
