@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * finding.c - names of kinds, classes and evidence, keys, and the filling of a finding. No detector logic.
+ * finding.c - names of kinds, classes and evidence, keys, the filling and keeping of a finding. No detector logic.
  */
 #include "finding.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -260,4 +262,62 @@ const char *evidence_unit(enum evidence_id id, int *ret_name_len)
 		return "";
 	*ret_name_len = (int)(len - n);
 	return units[table[id].unit].shown;
+}
+
+/* --- texts of its own --- */
+
+/* Its bytes; `to` NULL: it stays where it is. */
+static size_t text_move(const char **at, char *to)
+{
+	size_t n = *at && **at ? strlen(*at) + 1 : 0;
+
+	if (to && *at)
+		*at = n ? memcpy(to, *at, n) : "";
+	return n;
+}
+
+static size_t texts_move(struct finding *f, char *to)
+{
+	struct subject *s = &f->subject;
+	const char **fields[] = { &f->job, &f->host, &s->device, &s->address, &s->netdev,
+				  &s->a,   &s->b,    &s->job,    &s->job_name };
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		n += text_move(fields[i], to ? to + n : NULL);
+	for (int i = 0; i < f->n_evidence; i++)
+		if (evidence_is_text(f->evidence[i].id))
+			n += text_move(&f->evidence[i].text, to ? to + n : NULL);
+	return n;
+}
+
+int finding_keep(struct finding *to, const struct finding *f)
+{
+	struct finding copy = *f;
+
+	copy.texts = malloc(texts_move(&copy, NULL) + 1);
+	if (!copy.texts)
+		return -ENOMEM;
+	texts_move(&copy, copy.texts);
+	finding_drop(to);
+	*to = copy;
+	return 0;
+}
+
+int incident_keep(struct incident *to, const struct incident *i)
+{
+	struct finding kept = to->f;
+	int err = finding_keep(&kept, &i->f);
+
+	if (err)
+		return err;
+	*to = *i;
+	to->f = kept;
+	return 0;
+}
+
+void finding_drop(struct finding *f)
+{
+	free(f->texts);
+	f->texts = NULL;
 }

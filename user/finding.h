@@ -142,10 +142,11 @@ struct evidence {
 	enum evidence_id id;
 	union { /* which one: evidence_is_text() */
 		double number;
-		const char *text; /* interned or static */
+		const char *text;
 	};
 };
 
+/* Its texts are a detector's for one tick, or its own: finding_keep(). */
 struct finding {
 	uint64_t key;           /* same fault, same key, from tick to tick: finding_identify() */
 	uint64_t caused_by_key; /* key of the finding this one is a consequence of, 0 none */
@@ -173,6 +174,7 @@ struct finding {
 	double confidence; /* 0..1 */
 	int n_evidence;
 	struct evidence evidence[FINDING_EVIDENCE_MAX];
+	char *texts; /* its own; NULL: they are another's */
 };
 
 enum finding_phase { PHASE_OPEN, PHASE_UPDATE, PHASE_CLOSE };
@@ -188,6 +190,12 @@ struct incident {                       /* a finding with its history; what sink
 	struct finding f;
 	double cost_s; /* of the job's time: what it and its consequences took so far */
 };
+
+/* `to`, zeroed at first, becomes a copy with texts of its own, which finding_drop() frees: for who keeps one beyond the
+ * call that hands it over. 0 or -ENOMEM: it is as it was. */
+int finding_keep(struct finding *to, const struct finding *f);
+int incident_keep(struct incident *to, const struct incident *i);
+void finding_drop(struct finding *f);
 
 const char *finding_kind_name(enum finding_kind kind);
 /* What people read: a hang that is a warning is a stall; info is a known phase of its job, or not sure. */

@@ -44,11 +44,19 @@ struct report_maker *report_maker_new(void)
 	return r;
 }
 
+static void finding_remove(struct report_maker *r, struct open_finding *o)
+{
+	finding_drop(&o->f);
+	*o = r->findings[--r->n_findings];
+}
+
 void report_maker_free(struct report_maker *r)
 {
 	if (!r)
 		return;
 	keyed_free(&r->procs);
+	while (r->n_findings)
+		finding_remove(r, &r->findings[r->n_findings - 1]);
 	report_block_free(&r->block);
 	free(r);
 }
@@ -69,7 +77,10 @@ static struct open_finding *finding_open(struct report_maker *r, const char *id)
 	for (size_t i = 0; i < r->n_findings; i++)
 		if (!strcmp(r->findings[i].id, id))
 			return &r->findings[i];
-	return r->n_findings < FINDINGS_MAX ? &r->findings[r->n_findings++] : NULL;
+	if (r->n_findings == FINDINGS_MAX)
+		return NULL;
+	r->findings[r->n_findings] = (struct open_finding){ 0 };
+	return &r->findings[r->n_findings++];
 }
 
 void report_maker_incident(struct report_maker *r, const struct incident *i)
@@ -81,12 +92,16 @@ void report_maker_incident(struct report_maker *r, const struct incident *i)
 		return;
 	}
 	if (i->phase == PHASE_CLOSE) {
-		*o = r->findings[--r->n_findings];
+		finding_remove(r, o);
+		return;
+	}
+	if (finding_keep(&o->f, &i->f)) {
+		finding_remove(r, o);
+		r->block.left_out++;
 		return;
 	}
 	memcpy(o->id, i->id, sizeof(o->id));
 	memcpy(o->caused_by, i->caused_by, sizeof(o->caused_by));
-	o->f = i->f;
 	report_summary(i, o->summary, sizeof(o->summary));
 }
 

@@ -76,6 +76,8 @@ int detectors_tick(struct detectors *d, const struct model *m, struct finding_li
 	int err, one;
 
 	found->n = 0;
+	intern_free(found->texts);
+	found->texts = NULL;
 	err = o->before ? o->before(o->of, m, found) : 0;
 	for (size_t i = 0; i < N_DETECTORS; i++) {
 		one = table[i]->tick(d->state[i], m, found);

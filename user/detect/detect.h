@@ -10,7 +10,7 @@
 #include "finding.h"
 #include "model/model.h"
 
-struct finding_list { /* zeroed at first; one list serves a whole session, since it owns the findings' texts */
+struct finding_list { /* zeroed at first; owns texts of the findings that hold now */
 	struct finding *items;
 	size_t n, cap;
 	struct intern *texts;
@@ -51,7 +51,7 @@ const struct pauses *detectors_pauses(const struct detectors *d);
 /* A fresh zeroed finding at the end of the list, owned by it; NULL without memory. */
 struct finding *finding_list_add(struct finding_list *list);
 void finding_list_free(struct finding_list *list);
-/* Text for evidence that a detector composes; lives as long as the list. "" without memory. */
+/* Text for evidence that a detector composes; lives until the next tick. "" without memory. */
 const char *finding_list_text(struct finding_list *list, const char *text);
 /* The finding of that kind that names this process, or of which not all ranks are listed: it may be one of the others.
  * NULL none. For causes. */

@@ -139,6 +139,7 @@ static void incident_drop(struct hub_job *j, struct job_incident *o)
 	while (*at != o)
 		at = &(*at)->next;
 	*at = o->next;
+	finding_drop(&o->last.f);
 	free(o);
 }
 
@@ -153,7 +154,8 @@ static int sink_incident(struct sink *base, const struct incident *i, const stru
 	o = o || i->phase == PHASE_CLOSE ? o : incident_new(j, i, m);
 	if (!o)
 		return i->phase == PHASE_CLOSE ? 0 : -ENOMEM;
-	o->last = *i;
+	if (incident_keep(&o->last, i))
+		return -ENOMEM;
 	o->due = true;
 	if (i->phase == PHASE_CLOSE && !j->taken)
 		incident_drop(j, o);

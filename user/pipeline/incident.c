@@ -24,14 +24,22 @@ struct incidents *incidents_new(void)
 	return calloc(1, sizeof(struct incidents));
 }
 
+static void entry_free(struct entry *e)
+{
+	finding_drop(&e->now.f);
+	free(e);
+}
+
 void incidents_free(struct incidents *s)
 {
 	struct entry *e;
 
 	while (s && (e = s->entries)) {
 		s->entries = e->next;
-		free(e);
+		entry_free(e);
 	}
+	for (int i = 0; s && i < s->n_past; i++)
+		finding_drop(&s->past[i].f);
 	free(s);
 }
 
@@ -90,19 +98,20 @@ static void severity_note(struct incidents *s, struct entry *e, uint64_t now_ns)
 static struct entry *entry_open(struct incidents *s, const struct finding *f, const struct model *m)
 {
 	struct entry *e = calloc(1, sizeof(*e)), **end = &s->entries;
+	struct finding now = *f;
 
-	if (!e)
+	place_note(&now, m);
+	host_show(&now, m);
+	if (!e || finding_keep(&e->now.f, &now)) {
+		free(e);
 		return NULL;
+	}
 	while (*end)
 		end = &(*end)->next;
 	*end = e;
 	e->open = e->fresh = true;
 	e->now.number = ++s->opened;
-	e->now.f = *f;
-	e->subject = f->subject;
 	e->held_ns = m->now_ns;
-	place_note(&e->now.f, m);
-	host_show(&e->now.f, m);
 	e->now.open_ns = m->now_ns;
 	e->costed_ns = f->since_ns;
 	finding_id(e->now.id, m, s->opened);
@@ -147,22 +156,25 @@ static bool finding_differs(const struct finding *a, const struct finding *b)
 	return ranks_differ(a, b) || fabs(a->confidence - b->confidence) > 0.2 || stack_changed(a, b);
 }
 
-static void entry_update(struct incidents *s, struct entry *e, const struct finding *f, const struct model *m)
+/* It keeps the subject that it opened with. */
+static int entry_update(struct incidents *s, struct entry *e, const struct finding *f, const struct model *m)
 {
 	struct finding now = *f;
 	bool differs;
 
-	now.subject = e->subject;
+	now.subject = e->now.f.subject;
 	now.severity = now.severity > e->least ? now.severity : e->least;
-	differs = finding_differs(&e->now.f, &now);
+	place_note(&now, m);
+	host_show(&now, m);
 	e->missed = -1;
 	e->held_ns = m->now_ns;
-	e->now.f = now;
-	place_note(&e->now.f, m);
-	host_show(&e->now.f, m);
+	differs = finding_differs(&e->now.f, &now);
+	if (finding_keep(&e->now.f, &now))
+		return -ENOMEM;
 	severity_note(s, e, m->now_ns);
 	if (differs || m->now_ns - e->reported_ns >= UPDATE_EVERY_NS)
 		phase_set(e, PHASE_UPDATE, m->now_ns);
+	return 0;
 }
 
 static bool same_ranks(const struct finding *a, const struct finding *b)
@@ -271,11 +283,11 @@ static int findings_take(struct incidents *s, const struct finding_list *found, 
 {
 	int err = 0;
 
-	for (size_t i = 0; i < found->n; i++) {
+	for (size_t i = 0; i < found->n && !err; i++) {
 		struct entry *e = entry_by_key(s, found->items[i].key);
 
 		if (e)
-			entry_update(s, e, &found->items[i], m);
+			err = entry_update(s, e, &found->items[i], m);
 	}
 	for (size_t i = 0; i < found->n && !err; i++) {
 		struct entry *before;
@@ -284,7 +296,7 @@ static int findings_take(struct incidents *s, const struct finding_list *found, 
 			continue;
 		before = entry_before(s, &found->items[i]);
 		if (before)
-			entry_update(s, before, &found->items[i], m);
+			err = entry_update(s, before, &found->items[i], m);
 		else
 			err = finding_open(s, &found->items[i], m);
 	}
@@ -353,7 +365,7 @@ static void closed_drop(struct incidents *s)
 			continue;
 		}
 		*at = e->next;
-		free(e);
+		entry_free(e);
 	}
 }
 

@@ -53,14 +53,14 @@ void incident_past_keep(struct incidents *s, const struct incident *i)
 	if (i->cost_s <= 0 || *i->caused_by)
 		return;
 	if (s->n_past < PAST_MAX) {
-		s->past[s->n_past++] = *i;
+		s->n_past += !incident_keep(&s->past[s->n_past], i);
 		return;
 	}
 	for (int k = 1; k < PAST_MAX; k++)
 		if (s->past[k].cost_s < s->past[at].cost_s)
 			at = k;
 	if (s->past[at].cost_s < i->cost_s)
-		s->past[at] = *i;
+		incident_keep(&s->past[at], i); /* without memory: the one that was there */
 }
 
 static size_t cost_insert(const struct incident **to, size_t n, size_t cap, const struct incident *i)

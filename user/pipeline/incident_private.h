@@ -15,7 +15,6 @@ struct entry {
 	uint64_t reported_ns, costed_ns, held_ns; /* held_ns: the last tick at which it held */
 	uint64_t parent;                          /* number of the one whose id it carries; 0: it is a root */
 	uint64_t unseen_ns;                       /* the last tick at which it did not and its ranks were unobserved */
-	struct subject subject;                   /* as it opened */
 	enum severity least;                      /* of a root: as grave as what explains it */
 	int missed;
 	bool open, changed, fresh; /* fresh: opened at this tick */

@@ -22,7 +22,7 @@ struct autopsy_sink {
 	int fd;
 	bool colour;
 	int width;             /* columns of the terminal; 0: as wide as it gets */
-	struct incident *open; /* as last reported; texts live as long as the pipeline */
+	struct incident *open; /* as last reported */
 	size_t n, cap;
 	uint64_t first_ns; /* the first sample of a communicator, 0 none */
 };
@@ -69,7 +69,7 @@ static struct incident *incident_find(struct autopsy_sink *s, uint64_t number)
 	return NULL;
 }
 
-static int incident_keep(struct autopsy_sink *s, const struct incident *i)
+static int open_keep(struct autopsy_sink *s, const struct incident *i)
 {
 	size_t cap = s->cap ? 2 * s->cap : 16;
 	struct incident *at = incident_find(s, i->number);
@@ -82,9 +82,11 @@ static int incident_keep(struct autopsy_sink *s, const struct incident *i)
 		s->cap = cap;
 		at = NULL;
 	}
-	at = at ? at : &s->open[s->n++];
-	*at = *i;
-	return 0;
+	if (!at) {
+		at = &s->open[s->n++];
+		*at = (struct incident){ 0 };
+	}
+	return incident_keep(at, i);
 }
 
 static int autopsy_incident(struct sink *base, const struct incident *i, const struct model *m)
@@ -94,9 +96,11 @@ static int autopsy_incident(struct sink *base, const struct incident *i, const s
 
 	(void)m;
 	if (i->phase != PHASE_CLOSE)
-		return incident_keep(s, i);
-	if (at)
-		*at = s->open[--s->n];
+		return open_keep(s, i);
+	if (!at)
+		return 0;
+	finding_drop(&at->f);
+	*at = s->open[--s->n];
 	return 0;
 }
 
@@ -480,6 +484,8 @@ static int autopsy_close(struct sink *base, const struct model *m)
 	int err = close_output(s->fd);
 
 	(void)m;
+	for (size_t i = 0; i < s->n; i++)
+		finding_drop(&s->open[i].f);
 	free(s->open);
 	free(s);
 	return err;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "sink/incident_text.h"
 #include "sink/lines_out.h"
@@ -25,7 +26,7 @@
 struct verdict {
 	enum severity severity;
 	enum hang_class class;
-	const char *cause;
+	uint64_t cause; /* hash of what is shown of it */
 	bool needs_call_site;
 };
 
@@ -35,8 +36,8 @@ struct shown { /* verdict last printed for one open incident */
 	int n_ranks, ranks[FINDING_RANKS_MAX];
 };
 
-struct held {              /* opened, and not printed yet */
-	struct incident i; /* its texts live as long as the pipeline */
+struct held { /* opened, and not printed yet */
+	struct incident i;
 	struct held *next;
 };
 
@@ -118,13 +119,14 @@ static bool needs_call_site(const struct incident *i)
 static struct verdict verdict_of(const struct incident *i)
 {
 	const struct finding *f = &i->f;
-	struct verdict v = { f->severity, f->class, finding_cause_shown(f), needs_call_site(i) && !is_brief(i) };
+	struct verdict v = { f->severity, f->class, hash_text(0, finding_cause_shown(f)),
+			     needs_call_site(i) && !is_brief(i) };
 
 	if (f->class != HANG_MISSING_ENTER && f->class != HANG_INIT && f->class != HANG_UNKNOWN)
 		return v;
 	if (f->cause == CAUSE_ASLEEP || f->cause == CAUSE_BUSY || f->cause == CAUSE_GPU || f->cause == CAUSE_UNKNOWN) {
 		v.class = f->class == HANG_UNKNOWN ? HANG_MISSING_ENTER : f->class;
-		v.cause = "";
+		v.cause = 0;
 	}
 	return v;
 }
@@ -134,7 +136,7 @@ static bool same_verdict(const struct shown *s, const struct incident *i)
 	const struct finding *f = &i->f;
 	struct verdict v = verdict_of(i);
 
-	return s->v.severity == v.severity && s->v.class == v.class && !strcmp(s->v.cause, v.cause) &&
+	return s->v.severity == v.severity && s->v.class == v.class && s->v.cause == v.cause &&
 	       !(s->v.needs_call_site && !v.needs_call_site) && s->n_ranks == f->n_ranks_all &&
 	       !memcmp(s->ranks, f->ranks, sizeof(f->ranks[0]) * (size_t)f->n_ranks);
 }
@@ -201,16 +203,23 @@ static bool waits_for_call_site(const struct incident *i)
 	return i->phase == PHASE_OPEN && needs_call_site(i);
 }
 
+static void held_free(struct held *h)
+{
+	finding_drop(&h->i.f);
+	free(h);
+}
+
 /* False: no memory to hold it. */
 static bool held_add(struct terminal_sink *s, const struct incident *i)
 {
-	struct held **link = &s->held, *h = malloc(sizeof(*h));
+	struct held **link = &s->held, *h = calloc(1, sizeof(*h));
 
-	if (!h)
+	if (!h || incident_keep(&h->i, i)) {
+		free(h);
 		return false;
+	}
 	while (*link)
 		link = &(*link)->next;
-	*h = (struct held){ .i = *i };
 	*link = h;
 	return true;
 }
@@ -224,7 +233,7 @@ static int held_release(struct terminal_sink *s, uint64_t before_ns, const struc
 	while (!err && (h = s->held) && h->i.t_ns <= before_ns) {
 		s->held = h->next;
 		err = incident_print(s, &h->i, m);
-		free(h);
+		held_free(h);
 	}
 	return err;
 }
@@ -233,23 +242,23 @@ static int held_release(struct terminal_sink *s, uint64_t before_ns, const struc
 static int held_change(struct terminal_sink *s, const struct incident *i, const struct model *m)
 {
 	struct held **link = &s->held, *h;
-	struct incident opened;
+	struct incident now;
+	int err;
 
 	while (*link && (*link)->i.number != i->number)
 		link = &(*link)->next;
 	h = *link;
 	if (!h)
 		return 0;
-	if (i->phase == PHASE_UPDATE && !incident_has_call_site(&i->f)) {
-		h->i.f = i->f;
-		return 0;
-	}
-	*link = h->next;
-	opened = h->i;
-	free(h);
+	now = h->i;
 	if (i->phase == PHASE_UPDATE)
-		opened.f = i->f;
-	return incident_print(s, &opened, m);
+		now.f = i->f;
+	if (i->phase == PHASE_UPDATE && !incident_has_call_site(&i->f))
+		return incident_keep(&h->i, &now);
+	*link = h->next;
+	err = incident_print(s, &now, m);
+	held_free(h);
+	return err;
 }
 
 static bool is_held(const struct terminal_sink *s, uint64_t number)
@@ -377,7 +386,7 @@ static int terminal_close(struct sink *base, const struct model *m)
 	err = err ? err : closed;
 	while ((h = s->held)) {
 		s->held = h->next;
-		free(h);
+		held_free(h);
 	}
 	free(s->shown);
 	free(s);

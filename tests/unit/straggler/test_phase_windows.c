@@ -29,7 +29,6 @@ static const struct ms usual = { 2, 3, 5, 1, 1, 28, 2, 0 }; /* 40 ms */
 static struct ms ranks[HAND_RANKS];
 static enum steps_by by[HAND_RANKS];
 static struct phase_windows windows;
-static struct finding_list found;
 static uint64_t n_windows;
 
 static int begin(void **state)
@@ -50,7 +49,6 @@ static int end(void **state)
 	(void)state;
 	phase_windows_free(&windows);
 	windows = (struct phase_windows){ 0 };
-	finding_list_free(&found);
 	hand_lose();
 	return 0;
 }
@@ -96,7 +94,7 @@ static struct phase_verdict judged(void)
 	memcpy(ranks, then, sizeof(then));
 	pass(RECENT);
 	phase_windows_compare(&windows, &m, hand_job, RECENT, BASE);
-	return phase_windows_judge(&windows, &m, hand_job, RECENT, &found);
+	return phase_windows_judge(&windows, &m, hand_job, RECENT);
 }
 
 static void all_wait_more(int ms, int but)
@@ -155,7 +153,7 @@ static void everybody(void **state)
 	}
 	v = judged();
 	assert_int_equal(v.reason.phase, PHASE_OPTIMIZER);
-	assert_true(v.who == WHO_EVERYBODY && !v.ranks && !v.proc);
+	assert_true(v.who == WHO_EVERYBODY && !*v.ranks && !v.proc);
 }
 
 /* Of one rank, and of all in turns, as collectors run when they like. */
@@ -193,7 +191,7 @@ static void in_turns(void **state)
 	}
 	v = judged();
 	assert_int_equal(v.reason.phase, PHASE_DATA_WAIT);
-	assert_true(v.who == WHO_TURNS && !v.ranks);
+	assert_true(v.who == WHO_TURNS && !*v.ranks);
 	assert_float_equal(v.reason.own_s, 0.048, 1e-9);
 	assert_float_equal(v.reason.usual_s, 0.008, 1e-9);
 }
@@ -238,7 +236,7 @@ static void without_a_past(void **state)
 	ranks[0].backward += 20;
 	pass(RECENT);
 	phase_windows_compare(&windows, &m, hand_job, RECENT, BASE);
-	assert_int_equal(phase_windows_judge(&windows, &m, hand_job, RECENT, &found).reason.phase, -1);
+	assert_int_equal(phase_windows_judge(&windows, &m, hand_job, RECENT).reason.phase, -1);
 }
 
 /* Ranges of PyTorch are no longer probed, for their cost: a wait for data is the forward's from now on. */
@@ -260,13 +258,13 @@ static void ranges_went_everywhere(void **state)
 		ranges_went(r);
 	pass(RECENT);
 	phase_windows_compare(&windows, &m, hand_job, RECENT, BASE);
-	assert_int_equal(phase_windows_judge(&windows, &m, hand_job, RECENT, &found).reason.phase, -1);
+	assert_int_equal(phase_windows_judge(&windows, &m, hand_job, RECENT).reason.phase, -1);
 	pass(BASE - RECENT); /* the first of these windows still hold steps of before */
 	for (int r = 0; r < HAND_RANKS; r++)
 		ranks[r].backward += 20;
 	pass(RECENT);
 	phase_windows_compare(&windows, &m, hand_job, RECENT, BASE);
-	v = phase_windows_judge(&windows, &m, hand_job, RECENT, &found);
+	v = phase_windows_judge(&windows, &m, hand_job, RECENT);
 	assert_int_equal(v.reason.phase, PHASE_BACKWARD);
 	assert_float_equal(v.reason.usual_s, 0.005, 1e-9);
 }
@@ -282,7 +280,7 @@ static void ranges_went_of_one_rank(void **state)
 	all_wait_more(20, 3);
 	pass(RECENT);
 	phase_windows_compare(&windows, &m, hand_job, RECENT, BASE);
-	v = phase_windows_judge(&windows, &m, hand_job, RECENT, &found);
+	v = phase_windows_judge(&windows, &m, hand_job, RECENT);
 	assert_int_equal(v.reason.phase, PHASE_BACKWARD);
 	assert_string_equal(v.ranks, "3");
 }

@@ -14,8 +14,7 @@
 #include "detect/phrase.h"
 #include "model/storage/storage.h"
 
-#define RANKS_MOST 64 /* of a job that are compared */
-#define RANKS_SHOWN 16
+#define RANKS_MOST 64    /* of a job that are compared */
 #define SHOWS 0.5        /* of the excess of the rank that shows it most */
 #define LONGER 0.05      /* of a step: less is not explained */
 #define EXPOSED_MOST 0.2 /* of the wait: what of it is communication, at most, where the GPU is said to compute */
@@ -158,21 +157,21 @@ static struct phase_reason explaining(const struct compared *c)
 }
 
 /* Whose it is: who shows half of it does. One that is a little later than all the others is not the reason. */
-static struct phase_verdict of_ranks(const struct compared *c, struct finding_list *found)
+static struct phase_verdict of_ranks(const struct compared *c)
 {
 	struct phase_verdict v = { .reason = explaining(c) };
-	char text[RANKS_SHOWN * 12] = "";
 	int n = 0;
 
 	for (int i = 0; i < c->n && v.reason.phase >= 0; i++) {
 		if (longer_s(c, i, v.reason.phase) < SHOWS * (v.reason.own_s - v.reason.usual_s))
 			continue;
 		v.proc = n ? 0 : c->proc[i]->key;
-		if (n++ < RANKS_SHOWN)
-			phrase_list(text, sizeof(text), proc_rank(c->proc[i]));
+		if (n++ < PHASE_RANKS)
+			phrase_list(v.ranks, sizeof(v.ranks), proc_rank(c->proc[i]));
 	}
 	v.who = 2 * n > c->n ? WHO_EVERYBODY : WHO_RANKS;
-	v.ranks = n && v.who == WHO_RANKS ? finding_list_text(found, text) : NULL;
+	if (v.who != WHO_RANKS)
+		*v.ranks = 0;
 	return v;
 }
 
@@ -220,7 +219,7 @@ static struct phase_verdict of_gpus(const struct compared *c)
 }
 
 struct phase_verdict phase_windows_judge(const struct phase_windows *s, const struct model *m, const struct job_id *job,
-					 uint64_t recent, struct finding_list *found)
+					 uint64_t recent)
 {
 	struct phase_verdict v = { .reason.phase = -1 };
 	struct compared *c = malloc(sizeof(*c));
@@ -229,7 +228,7 @@ struct phase_verdict phase_windows_judge(const struct phase_windows *s, const st
 		return v;
 	compared_fill(c, s, m, job, recent);
 	if (c->wait_s > 0)
-		v = of_ranks(c, found);
+		v = of_ranks(c);
 	if (v.reason.phase == PHASE_DATA_WAIT && v.proc)
 		v.worker = data_worker_find(m, model_proc(m, v.proc));
 	if (c->wait_s > 0 && v.reason.phase < 0)
@@ -243,7 +242,7 @@ struct phase_verdict phase_windows_judge(const struct phase_windows *s, const st
 bool phase_verdicts_alike(const struct phase_verdict *a, const struct phase_verdict *b)
 {
 	return a->reason.phase == b->reason.phase && a->who == b->who && a->computes == b->computes &&
-	       !a->ranks == !b->ranks && (!a->ranks || !strcmp(a->ranks, b->ranks));
+	       !strcmp(a->ranks, b->ranks);
 }
 
 /* As the rank that is named has it, else whichever process. */

@@ -144,9 +144,9 @@ static double end_error_s(const struct proc *p)
 }
 
 /* Which phase of whom. Once it is known it stays, until another one holds in several windows in a row. */
-static void phase_judge(const struct slow_step *st, struct series *s, const struct model *m, struct finding_list *found)
+static void phase_judge(const struct slow_step *st, struct series *s, const struct model *m)
 {
-	struct phase_verdict v = phase_windows_judge(&st->phases, m, s->job, WINDOWS, found);
+	struct phase_verdict v = phase_windows_judge(&st->phases, m, s->job, WINDOWS);
 
 	if (v.reason.phase < 0 || phase_verdicts_alike(&v, &s->said)) {
 		s->n_unlike = 0;
@@ -197,8 +197,7 @@ static int report(struct series *s, const struct model *m, const struct proc *p,
 }
 
 /* What came since the last tick, and what the ranks' phases were meanwhile. */
-static int windows_take(struct slow_step *st, struct series *s, const struct model *m, const struct proc *p,
-			struct finding_list *found)
+static int windows_take(struct slow_step *st, struct series *s, const struct model *m, const struct proc *p)
 {
 	uint64_t before = s->n, was_open = s->open_since_ns;
 	int err = 0;
@@ -212,7 +211,7 @@ static int windows_take(struct slow_step *st, struct series *s, const struct mod
 		phase_windows_compare(&st->phases, m, s->job, WINDOWS, BASE);
 	}
 	if (s->open_since_ns && s->n > before)
-		phase_judge(st, s, m, found);
+		phase_judge(st, s, m);
 	return err;
 }
 
@@ -225,7 +224,7 @@ static int job_tick(struct slow_step *st, struct series *s, const struct model *
 		return 0;
 	if (p->key != s->anchor || p->steps->period_ops != s->period)
 		series_restart(s, p);
-	err = windows_take(st, s, m, p, found);
+	err = windows_take(st, s, m, p);
 	return err ? err : s->open_since_ns ? report(s, m, p, found) : 0;
 }
 

@@ -245,7 +245,7 @@ static int perfetto_close(struct sink *base, const struct model *m)
 	ops_free(p);
 	threads_free(p);
 	tracks_free(p);
-	free(p->findings);
+	findings_free(p);
 	free(p);
 	return err;
 }

@@ -198,6 +198,7 @@ uint64_t track_lane(struct perfetto_sink *p, struct track *t, int lanes_max, uin
 
 /* perfetto_finding.c. 0 or -ENOMEM. */
 int finding_add(struct perfetto_sink *p, const struct incident *i, const struct model *m);
+void findings_free(struct perfetto_sink *p);
 void findings_finish(struct perfetto_sink *p, const struct model *m); /* those that are still open */
 
 /* perfetto_gpu.c: GPUs, pressure and the kernel log. */

@@ -146,9 +146,9 @@ static int open_keep(struct perfetto_sink *p, const struct incident *i)
 			return -ENOMEM;
 		p->findings = at;
 		at += p->n_findings++;
+		*at = (struct incident){ 0 };
 	}
-	*at = *i;
-	return 0;
+	return incident_keep(at, i);
 }
 
 int finding_add(struct perfetto_sink *p, const struct incident *i, const struct model *m)
@@ -167,9 +167,19 @@ int finding_add(struct perfetto_sink *p, const struct incident *i, const struct 
 	if (i->phase != PHASE_CLOSE)
 		return open_keep(p, i);
 	slices_draw(p, i, m);
-	if (at)
+	if (at) {
+		finding_drop(&at->f);
 		*at = p->findings[--p->n_findings];
+	}
 	return 0;
+}
+
+void findings_free(struct perfetto_sink *p)
+{
+	while (p->n_findings)
+		finding_drop(&p->findings[--p->n_findings].f);
+	free(p->findings);
+	p->findings = NULL;
 }
 
 void findings_finish(struct perfetto_sink *p, const struct model *m)
@@ -178,5 +188,5 @@ void findings_finish(struct perfetto_sink *p, const struct model *m)
 		p->findings[k].t_ns = m->now_ns;
 		slices_draw(p, &p->findings[k], m);
 	}
-	p->n_findings = 0;
+	findings_free(p);
 }

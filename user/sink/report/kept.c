@@ -23,6 +23,7 @@ static void kept_free(struct kept_incident *k)
 	free(k->evidence);
 	free(k->json);
 	cJSON_Delete(k->graph);
+	finding_drop(&k->i.f);
 }
 
 void report_incidents_free(struct report *r)
@@ -138,7 +139,8 @@ int report_keep(struct report *r, const struct incident *i, const struct model *
 		k = kept_new(r, i);
 	if (!k)
 		return r->incidents ? 0 : -ENOMEM;
-	k->i = *i;
+	if (incident_keep(&k->i, i))
+		return -ENOMEM;
 	k->closed = i->phase == PHASE_CLOSE;
 	words_set(k, i, m);
 	hang_draw(r, k, i, m);
