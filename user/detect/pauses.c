@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/intern.h"
-
 static struct known_phase *own_find(const struct pauses *s, const char *job, const char *site)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -67,6 +65,14 @@ static struct known_phase *oldest(const struct pauses *s)
 	return old;
 }
 
+static void texts_free(struct known_phase *p)
+{
+	free((char *)p->job);
+	free((char *)p->site);
+	free((char *)p->wait);
+}
+
+/* With the texts of the one that was there, or none. */
 static struct known_phase *slot_take(struct pauses *s)
 {
 	size_t cap = s->cap ? 2 * s->cap : 16;
@@ -81,44 +87,54 @@ static struct known_phase *slot_take(struct pauses *s)
 		s->all = grown;
 		s->cap = cap;
 	}
+	s->all[s->n] = (struct known_phase){ 0 };
 	return &s->all[s->n++];
 }
 
 static struct known_phase *own_add(struct pauses *s, const struct model *m, const struct pause *p)
 {
 	const struct known_phase *known = known_phases_at(&m->known_phases, p->job, p->site);
-	const char *job = intern(s->texts, p->job), *site = intern(s->texts, p->site);
-	struct known_phase *own = intern_refused(job) || intern_refused(site) ? NULL : slot_take(s);
+	struct known_phase now = known ? *known : (struct known_phase){ 0 }, *own;
 
-	if (!own)
+	now.job = strdup(p->job);
+	now.site = strdup(p->site);
+	now.wait = strdup(known ? known->wait : "");
+	own = now.job && now.site && now.wait ? slot_take(s) : NULL;
+	if (!own) {
+		texts_free(&now);
 		return NULL;
-	*own = known ? *known : (struct known_phase){ 0 };
-	own->job = job;
-	own->site = site;
-	own->wait = intern(s->texts, known ? known->wait : "");
+	}
+	texts_free(own);
+	*own = now;
 	return own;
+}
+
+static void wait_set(struct known_phase *own, const char *wait)
+{
+	char *now = *wait ? strdup(wait) : NULL;
+
+	if (!now)
+		return;
+	free((char *)own->wait);
+	own->wait = now;
 }
 
 void pauses_learn(struct pauses *s, const struct model *m, const struct pause *p)
 {
-	struct known_phase *own;
+	struct known_phase *own = own_find(s, p->job, p->site);
 
-	s->texts = s->texts ? s->texts : intern_new();
-	if (!s->texts)
-		return;
-	own = own_find(s, p->job, p->site);
 	own = own ? own : own_add(s, m, p);
 	if (!own)
 		return;
-	if (*p->wait)
-		own->wait = intern(s->texts, p->wait);
+	wait_set(own, p->wait);
 	s->n_learnt++;
 	known_phase_add(own, p->begin_ns, p->end_ns, p->steps);
 }
 
 void pauses_free(struct pauses *s)
 {
+	for (size_t i = 0; i < s->n; i++)
+		texts_free(&s->all[i]);
 	free(s->all);
-	intern_free(s->texts);
 	*s = (struct pauses){ 0 };
 }

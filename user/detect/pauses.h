@@ -11,10 +11,9 @@
 
 #define PAUSES_MAX 1024 /* of more the one that did not recur for longest is forgotten */
 
-struct pauses { /* zeroed at first */
+struct pauses { /* zeroed at first; owns the texts of its phases */
 	struct known_phase *all;
 	size_t n, cap;
-	struct intern *texts;
 	uint64_t n_learnt; /* so far */
 };
 

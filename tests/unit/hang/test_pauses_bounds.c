@@ -183,6 +183,24 @@ static void the_oldest_is_forgotten(void **state)
 	assert_non_null(pauses_at(&s, &m, "a", "1"));
 }
 
+/* Of jobs that come and go for months: what is forgotten leaves its room. */
+static void the_newest_of_many_jobs_is_known(void **state)
+{
+	char job[800];
+
+	(void)state;
+	memset(job, 'x', sizeof(job) - 1);
+	job[sizeof(job) - 1] = 0;
+	for (int i = 0; i < 40000; i++) { /* 32 MB */
+		job[snprintf(job, 16, "%d", i)] = '-';
+		learn(job, "train.py:31 upload", "read", 10 + i, 1);
+		learn(job, "train.py:31 upload", "poll", 12 + i, 1);
+	}
+	assert_int_equal(s.n, PAUSES_MAX);
+	assert_non_null(pauses_at(&s, &m, job, "train.py:31 upload"));
+	assert_string_equal(pauses_at(&s, &m, job, "train.py:31 upload")->wait, "poll");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +210,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_known_from_before, fresh, done),
 		cmocka_unit_test_setup_teardown(what_it_may_be, fresh, done),
 		cmocka_unit_test_setup_teardown(the_oldest_is_forgotten, fresh, done),
+		cmocka_unit_test_setup_teardown(the_newest_of_many_jobs_is_known, fresh, done),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
