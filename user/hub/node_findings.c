@@ -27,16 +27,20 @@ struct held {
 	struct held *next; /* in order of appearance, by host */
 };
 
+static void held_free(struct held *t)
+{
+	finding_drop(&t->f);
+	free(t);
+}
+
 void node_findings_free(struct node_findings *n)
 {
 	struct held *t;
 
 	while ((t = n->all)) {
 		n->all = t->next;
-		free(t);
+		held_free(t);
 	}
-	intern_free(n->texts);
-	n->texts = NULL;
 }
 
 /* --- names back to numbers; one past the last: not known --- */
@@ -149,9 +153,9 @@ struct reading {
 	int err;
 };
 
-static const char *text_kept(const struct reading *rd, const char *text)
+static const char *text_or_null(const char *text)
 {
-	return text && *text ? intern(rd->n->texts, text) : NULL;
+	return text && *text ? text : NULL;
 }
 
 static uint64_t key_of(const struct host *h, const char *id)
@@ -176,14 +180,12 @@ static struct subject subject_read(const struct reading *rd, const Cluster__Find
 	s.set = s.type == SUBJECT_RANKS ? key_of(rd->host, f->id) : 0;
 	s.gpu = from->has_gpu ? from->gpu : SUBJECT_NO_GPU;
 	s.pci = from->has_pci ? from->pci : GPU_PCI_NONE;
-	intern_names_begin(rd->n->texts, rd->host->number); /* what it is known by: evidence leaves room for it */
-	s.device = text_kept(rd, from->device);
-	s.address = text_kept(rd, from->address);
-	s.netdev = text_kept(rd, from->netdev);
+	s.device = text_or_null(from->device);
+	s.address = text_or_null(from->address);
+	s.netdev = text_or_null(from->netdev);
 	s.port = from->port;
-	s.a = text_kept(rd, from->a);
-	s.b = text_kept(rd, from->b);
-	intern_names_end(rd->n->texts);
+	s.a = text_or_null(from->a);
+	s.b = text_or_null(from->b);
 	s.comm = from->comm;
 	s.parent = from->parent;
 	for (size_t i = 0; i < from->n_pids; i++) {
@@ -195,7 +197,7 @@ static struct subject subject_read(const struct reading *rd, const Cluster__Find
 	return s;
 }
 
-static void evidence_read(const struct reading *rd, const Cluster__Finding *from, struct finding *f)
+static void evidence_read(const Cluster__Finding *from, struct finding *f)
 {
 	for (size_t i = 0; i < from->n_evidence; i++) {
 		const Cluster__Evidence *e = from->evidence[i];
@@ -204,7 +206,7 @@ static void evidence_read(const struct reading *rd, const Cluster__Finding *from
 		if (id == EVIDENCE_ID_MAX)
 			continue;
 		if (e->text && evidence_is_text((enum evidence_id)id))
-			finding_note_text(f, (enum evidence_id)id, text_kept(rd, e->text));
+			finding_note_text(f, (enum evidence_id)id, e->text);
 		else if (e->has_number && !evidence_is_text((enum evidence_id)id))
 			finding_note(f, (enum evidence_id)id, e->number);
 	}
@@ -257,6 +259,20 @@ static uint64_t alike_of(const struct finding *f)
 	return h;
 }
 
+static struct held *held_new(const struct reading *rd, const struct finding *f)
+{
+	struct held *t = calloc(1, sizeof(*t));
+
+	if (!t || finding_keep(&t->f, f)) {
+		free(t);
+		return NULL;
+	}
+	t->host = rd->host->number;
+	t->heard_ns = rd->host->at_ns;
+	t->alike = alike_of(f);
+	return t;
+}
+
 static struct held *held_read(struct reading *rd, const Cluster__Finding *from)
 {
 	struct finding f = { .peer = -1, .node = rd->host->number };
@@ -264,11 +280,6 @@ static struct held *held_read(struct reading *rd, const Cluster__Finding *from)
 
 	if (!names_read(from, &f) || (!is_cause(f.kind) && !rests_on_calls(&f)))
 		return NULL;
-	t = calloc(1, sizeof(*t));
-	if (!t) {
-		rd->err = -ENOMEM;
-		return NULL;
-	}
 	f.key = key_of(rd->host, from->id);
 	f.caused_by_key = from->caused_by ? key_of(rd->host, from->caused_by) : 0;
 	f.since_ns = host_time(rd->host, from->since_age_ns < rd->r->now_ns ? rd->r->now_ns - from->since_age_ns : 1);
@@ -276,8 +287,9 @@ static struct held *held_read(struct reading *rd, const Cluster__Finding *from)
 	operation_read(from, &f);
 	ranks_read(rd, from, &f);
 	f.subject = subject_read(rd, from);
-	evidence_read(rd, from, &f);
-	*t = (struct held){ .host = rd->host->number, .heard_ns = rd->host->at_ns, .alike = alike_of(&f), .f = f };
+	evidence_read(from, &f);
+	t = held_new(rd, &f);
+	rd->err = t ? rd->err : -ENOMEM;
 	return t;
 }
 
@@ -313,9 +325,25 @@ static struct held **host_clear(const struct reading *rd)
 			continue;
 		}
 		*at = t->next;
-		free(t);
+		held_free(t);
 	}
 	return at;
+}
+
+/* What was over at the last tick: incidents have copies of its texts by now. */
+static void judged_drop(struct node_findings *n)
+{
+	struct held **at = &n->all, *t;
+
+	while ((t = *at)) {
+		if (!t->judged || !t->over) {
+			at = &t->next;
+			continue;
+		}
+		n->n_over--;
+		*at = t->next;
+		held_free(t);
+	}
 }
 
 int node_findings_take(struct node_findings *n, const struct host *h, const Cluster__NodeReport *r, const char *job)
@@ -325,8 +353,7 @@ int node_findings_take(struct node_findings *n, const struct host *h, const Clus
 
 	if (!n->all && !r->n_findings)
 		return 0;
-	if (!n->texts && !(n->texts = intern_new()))
-		return -ENOMEM;
+	judged_drop(n);
 	end = host_clear(&rd);
 	for (size_t i = 0; i < r->n_findings && !rd.err; i++) {
 		struct held *t = is_of_job(r, r->findings[i], job) ? held_read(&rd, r->findings[i]) : NULL;
@@ -385,10 +412,11 @@ static int held_add(const struct node_findings *n, const struct held *t, const s
 }
 
 /* Causes before their consequences: the first of several that are alike is read first. */
-int node_findings_causes(const struct node_findings *n, const struct model *m, struct finding_list *found)
+int node_findings_causes(struct node_findings *n, const struct model *m, struct finding_list *found)
 {
 	int err = 0;
 
+	judged_drop(n);
 	for (int later = 0; later < 2; later++)
 		for (const struct held *t = n->all; t && !err; t = t->next) {
 			const struct held *first = is_cause(t->f.kind) ? first_alike(n, t, m) : NULL;
@@ -439,18 +467,8 @@ static bool is_said(const struct finding_list *found, const struct finding *f)
 
 static void judged_note(struct node_findings *n)
 {
-	struct held **at = &n->all, *t;
-
-	while ((t = *at)) {
+	for (struct held *t = n->all; t; t = t->next)
 		t->judged = true;
-		if (!t->over) {
-			at = &t->next;
-			continue;
-		}
-		*at = t->next;
-		free(t);
-	}
-	n->n_over = 0;
 }
 
 int node_findings_others(struct node_findings *n, const struct model *m, struct finding_list *found)

@@ -6,7 +6,6 @@
 #ifndef RANKTRACE_HUB_NODE_FINDINGS_H
 #define RANKTRACE_HUB_NODE_FINDINGS_H
 
-#include "base/intern.h"
 #include "cluster/report.h"
 #include "detect/detect.h"
 #include "hub/hosts.h"
@@ -15,8 +14,7 @@ struct held; /* one of them */
 
 struct node_findings { /* zeroed at first */
 	struct held *all;
-	size_t n_over;        /* of them those that no host says any more, and no detector had */
-	struct intern *texts; /* as long as the job */
+	size_t n_over; /* of them those that no host says any more, and no detector had */
 };
 
 void node_findings_free(struct node_findings *n);
@@ -24,7 +22,7 @@ void node_findings_free(struct node_findings *n);
  * between waits for the next one. 0 or -ENOMEM. */
 int node_findings_take(struct node_findings *n, const struct host *h, const Cluster__NodeReport *r, const char *job);
 /* Before the hub's own detectors run: what may be a cause. 0 or -ENOMEM. */
-int node_findings_causes(const struct node_findings *n, const struct model *m, struct finding_list *found);
+int node_findings_causes(struct node_findings *n, const struct model *m, struct finding_list *found);
 /* Behind them: what else holds, and none of them reports. The end of a tick. 0 or -ENOMEM. */
 int node_findings_others(struct node_findings *n, const struct model *m, struct finding_list *found);
 

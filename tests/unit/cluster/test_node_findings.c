@@ -258,6 +258,75 @@ static void who_does_not_wait_in_nccl_is_named_over_hosts(void **state)
 	cJSON_Delete(o);
 }
 
+/* Of a finding that holds for weeks, with a text that changes with each report; it may be over at the next tick. */
+static void its_newest_text_is_there(void **state)
+{
+	Cluster__Process process = CLUSTER__PROCESS__INIT, *processes[] = { &process };
+	Cluster__NodeReport r = CLUSTER__NODE_REPORT__INIT;
+	struct node_findings n = { 0 };
+	struct finding_list list = { 0 };
+	struct host host = { .number = 1 };
+	struct model m = { 0 };
+	static char text[4000];
+
+	(void)state;
+	process.job = (char *)"train";
+	process.pid = 102;
+	r.processes = processes;
+	r.n_processes = 1;
+	memset(text, 'x', sizeof(text) - 1);
+	for (int i = 0; i < 16000; i++) { /* 32 MB */
+		text[snprintf(text, 16, "%d", i)] = '-';
+		r.findings = (Cluster__Finding *[]){ node_finds(1, 2, "gpu_health", "gpu_throttled", 3) };
+		r.n_findings = i % 2;
+		note_text(1, "syscall", text);
+		host.at_ns = r.now_ns = m.now_ns = (100 + i) * SEC;
+		assert_int_equal(node_findings_take(&n, &host, &r, "train"), 0);
+		list.n = 0;
+		assert_int_equal(node_findings_causes(&n, &m, &list), 0);
+		assert_int_equal(node_findings_others(&n, &m, &list), 0);
+		assert_int_equal(list.n, i % 2);
+		if (list.n)
+			assert_string_equal(finding_text(&list.items[0], EVIDENCE_SYSCALL), text);
+	}
+	node_findings_free(&n);
+	finding_list_free(&list);
+}
+
+/* Two reports between two ticks: what only the first one has is judged once, and its texts outlive that tick. */
+static void what_is_over_has_its_text(void **state)
+{
+	Cluster__Process process = CLUSTER__PROCESS__INIT, *processes[] = { &process };
+	Cluster__NodeReport r = CLUSTER__NODE_REPORT__INIT;
+	struct node_findings n = { 0 };
+	struct finding_list list = { 0 };
+	struct host host = { .number = 1, .at_ns = 100 * SEC };
+	struct model m = { .now_ns = 100 * SEC };
+
+	(void)state;
+	process.job = (char *)"train";
+	process.pid = 102;
+	r.processes = processes;
+	r.n_processes = 1;
+	r.now_ns = 100 * SEC;
+	r.findings = (Cluster__Finding *[]){ node_finds(1, 2, "gpu_health", "gpu_throttled", 3) };
+	note_text(1, "syscall", "openat");
+	r.n_findings = 1;
+	assert_int_equal(node_findings_take(&n, &host, &r, "train"), 0);
+	r.n_findings = 0;
+	assert_int_equal(node_findings_take(&n, &host, &r, "train"), 0);
+	assert_int_equal(node_findings_causes(&n, &m, &list), 0);
+	assert_int_equal(node_findings_others(&n, &m, &list), 0);
+	assert_int_equal(list.n, 1);
+	assert_string_equal(finding_text(&list.items[0], EVIDENCE_SYSCALL), "openat");
+	list.n = 0;
+	assert_int_equal(node_findings_causes(&n, &m, &list), 0);
+	assert_int_equal(node_findings_others(&n, &m, &list), 0);
+	assert_int_equal(list.n, 0);
+	node_findings_free(&n);
+	finding_list_free(&list);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,6 +338,8 @@ int main(void)
 		CASE(what_the_hub_says_too_is_said_once),
 		CASE(of_a_kind_that_is_not_known_nothing_is_said),
 		CASE(who_does_not_wait_in_nccl_is_named_over_hosts),
+		CASE(its_newest_text_is_there),
+		CASE(what_is_over_has_its_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
