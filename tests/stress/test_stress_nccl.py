@@ -42,9 +42,10 @@ def nccl(n, *args, **env):
 TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
-def launched(n, per_host, *args, launcher=TORCHRUN, cases=0, end=False, **env):
+def launched(n, per_host, *args, launcher=TORCHRUN, cases=0, end=False, lose=None, **env):
     """By a launcher's variables, on hosts of per_host GPUs each: (exit statuses, rank 0's lines, standard errors).
-    `cases`: what is slow, hangs or is wrong by `env` ends when rank 0 has printed so many; `end`: it is sent SIGINT."""
+    `cases`: what is slow, hangs or is wrong by `env` ends when rank 0 has printed so many; `end`: it is sent SIGINT.
+    `lose`: a GPU that is lost once all ranks are there."""
     g = Gpus(n, **env)
     dip_file = f"{g.dir}/slow"
     if cases:
@@ -59,11 +60,17 @@ def launched(n, per_host, *args, launcher=TORCHRUN, cases=0, end=False, **env):
         ps.append(subprocess.Popen(argv("--json", *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    env=dict(g.env, **{k: str(v) for k, v in mine.items()})))
     lines = []
+    if lose is not None:
+        lines.append(ps[0].stdout.readline())
+        g.fault(lose, LOST)
+    elif end and not cases:
+        lines.append(ps[0].stdout.readline())
+        time.sleep(1)  # that they wait for the one who hangs; sooner it is ended all the same
     while cases and (line := ps[0].stdout.readline()):
         lines.append(line)
         cases -= '"type":"case"' in line
     job.check(not cases, f"{cases} cases were not printed: {lines[-3:]}")
-    if lines and not end:
+    if "SIM_SLOW_WHILE" in g.env and not end:
         os.remove(dip_file)
     if end:
         ps[0].send_signal(signal.SIGINT)
@@ -190,6 +197,19 @@ def ended():
     job.check(gone(pids), "ranks outlived the coordinator")
 
 
+def signals():
+    """All ranks exit alike after a signal to rank 0, and soon: while one hangs, too, and where a GPU was lost."""
+    begin = time.monotonic()
+    statuses, by, errs = launched(4, 2, *ONE, "--limit", "40", end=True, SIM_NCCL_HANG="3:0")
+    took = time.monotonic() - begin
+    print(f"a signal in a hang: exits {statuses} after {took:.1f} s: {errs[0].strip()}")
+    job.check(statuses == [3] * 4 and "stopped by a signal" in by["end"][0]["partial"] and took < 20, f"{by} {errs}")
+    statuses, by, errs = launched(4, 2, *ONE, "--limit", "3", lose=3, SIM_NCCL_HANG="3:0")
+    found = sorted({(f["subject"].get("rank"), f["kind"]) for f in by.get("fault", [])}, key=str)
+    print(f"one whose GPU is lost is refused when it starts anew: exits {statuses}, {found}")
+    job.check(statuses == [1] * 4, f"{statuses} {by} {errs}")
+
+
 def hosts():
     """Two hosts and more, as torchrun starts them."""
     statuses, by, errs = launched(4, 2, *ONE)
@@ -246,7 +266,8 @@ def many_hosts_rates():
                                   SIM_NCCL_WRONG=f"{wrong}:own:7", SIM_NCCL_SLOW=f"{slow}:100")
     found = [(f["subject"]["host"], f["kind"]) for f in by.get("fault", [])]
     print(f"a signal while node{slow} is tried again, node{wrong} is wrong: exits {statuses}, {found}", flush=True)
-    job.check(statuses[0] == 1 and found == [(f"node{wrong}", "corruption")], f"{found} {by['end']} {errs[0]}")
+    job.check(statuses == [1] * 9 and found == [(f"node{wrong}", "corruption")],
+              f"{statuses} {found} {by['end']} {errs[0]}")
     bad = draw.randrange(16)
     for slow in ({"SIM_NCCL_SLOW": f"{bad}:25"}, {}):
         with tempfile.NamedTemporaryFile(prefix="ranktrace-network-") as network:
@@ -315,7 +336,8 @@ def few_hosts_dips():
     job.check(statuses == [1] * 3 and found == [("node2", "corruption")], f"{by}")
     statuses, by, errs = launched(3, 1, *ONE, "--bisect", cases=6, end=True, SIM_NCCL_SLOW="1:100", **slow)
     print(f"a signal before it was tried again: exits {statuses}, {errs[0].strip()}, {by['end'][0].get('partial')}")
-    job.check(statuses[0] == 3 and "fault" not in by and "stopped by a signal" in by["end"][0]["partial"], f"{by}")
+    job.check(statuses == [3] * 3 and "fault" not in by and "stopped by a signal" in by["end"][0]["partial"],
+              f"{statuses} {by}")
 
 
 def namespaces():
@@ -406,7 +428,7 @@ def baseline():
     job.check(p.returncode == 1 and "GB/s at best of 5 measurements (" in p.stdout, f"slower: {p}")
 
 
-cases = (healthy, wrong, stalled, ended, hosts, launchers, bisect, many_hosts_rates, few_hosts, few_hosts_dips,
+cases = (healthy, wrong, stalled, ended, signals, hosts, launchers, bisect, many_hosts_rates, few_hosts, few_hosts_dips,
          namespaces, refused, baseline)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     T = time.monotonic()

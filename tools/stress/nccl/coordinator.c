@@ -26,6 +26,7 @@
 #define FIRST_WORD_NS 5000000000ull
 #define AGAIN_NS 60000000000ull
 #define END_NS 5000000000ull
+#define STATUS_NS 1000000000ull
 
 /* --- one rank --- */
 
@@ -394,13 +395,31 @@ void coordinator_health(struct coordinator *c, void (*take)(void *arg, int rank,
 	}
 }
 
+/* To lost ones, too: one that was refused waits for it. After a signal results may be on their way: a connection that
+ * is closed with something unread is reset, and the status with it. */
+static void status_send(struct coordinator *c, int status)
+{
+	uint64_t end_ns = clock_monotonic_ns() + STATUS_NS;
+	char body[WIRE_BODY_MAX] __attribute__((aligned(8)));
+	enum wire_type type;
+
+	for (int i = 0; i < c->n; i++)
+		if (c->ranks[i].fd >= 0) {
+			wire_send(c->ranks[i].fd, WIRE_STATUS, &status, sizeof(status));
+			shutdown(c->ranks[i].fd, SHUT_WR);
+		}
+	for (int i = 0; i < c->n; i++)
+		while (c->stopped && c->ranks[i].fd >= 0 && !c->ranks[i].lost &&
+		       !wire_receive(c->ranks[i].fd, &type, body, end_ns))
+			;
+}
+
 void coordinator_close(struct coordinator *c, int status)
 {
+	status_send(c, status);
 	for (int i = 0; i < c->n; i++) {
 		struct rank *r = &c->ranks[i];
 
-		if (r->fd >= 0 && !r->lost)
-			wire_send(r->fd, WIRE_STATUS, &status, sizeof(status));
 		if (r->fd >= 0)
 			close(r->fd);
 		if (r->pid > 0 && (r->lost || c->stopped))

@@ -29,6 +29,8 @@ int member_become(const struct member_place *p, const char *library)
 	setenv(MEMBER_VARIABLE, text, 1);
 	if (library)
 		setenv(MEMBER_LIBRARY, library, 1);
+	signal(SIGINT, SIG_IGN); /* the coordinator gets it, and ends the ranks in order */
+	signal(SIGTERM, SIG_IGN);
 	execl("/proc/self/exe", "ranktrace", "stress", "nccl", (char *)NULL);
 	return -errno;
 }
@@ -51,13 +53,26 @@ static void hello_send(struct member *m)
 	wire_send(m->place.fd, WIRE_HELLO, &hello, sizeof(hello));
 }
 
+/* The exit status of all; `status` where the coordinator is gone, or ended before all ranks were there. */
+static int status_wait(const struct member *m, int status)
+{
+	char body[WIRE_BODY_MAX] __attribute__((aligned(8)));
+	enum wire_type type = WIRE_END;
+
+	while (type != WIRE_STATUS)
+		if (wire_receive(m->place.fd, &type, body, FOR_EVER))
+			return status;
+	memcpy(&status, body, sizeof(status));
+	return status;
+}
+
 static int refuse(struct member *m, int status, const char *why)
 {
 	struct wire_refused refused = { .rank = m->place.rank, .status = status };
 
 	snprintf(refused.why, sizeof(refused.why), "%s", why);
 	wire_send(m->place.fd, WIRE_REFUSED, &refused, sizeof(refused));
-	return status;
+	return status_wait(m, status);
 }
 
 /* --- a communicator; its creation may never return, so that a thread waits for it --- */
@@ -91,7 +106,8 @@ static void join(struct member *m, const struct nccl_id *id, uint64_t limit_ns)
 		j.error = -1, j.done = true;
 	else
 		pthread_detach(thread);
-	while (!j.done && clock_monotonic_ns() < end_ns)
+	while (!j.done && clock_monotonic_ns() < end_ns &&
+	       !wire_waits(m->place.fd)) /* else the group or the run is over */
 		nanosleep(&(struct timespec){ .tv_nsec = JOIN_POLL_NS }, NULL);
 	if (!j.done) {
 		joined.status = CASE_HUNG;
@@ -153,9 +169,28 @@ static bool serve(struct member *m, enum wire_type type, const char *body)
 		memcpy(&anew, body, sizeof(anew));
 		leave(m, anew);
 		return true;
+	case WIRE_STATUS: memcpy(&m->status, body, sizeof(m->status)); return false;
 	case WIRE_END: return false;
 	default: return true;
 	}
+}
+
+/* What is broken does not end in order. Where the run is over it need not start anew for that. */
+static void anew_become(struct member *m)
+{
+	char body[WIRE_BODY_MAX] __attribute__((aligned(8)));
+	enum wire_type type;
+	int status = STRESS_IMPOSSIBLE;
+	bool over = false;
+
+	if (wire_waits(m->place.fd))
+		over = wire_receive(m->place.fd, &type, body, FOR_EVER) || type == WIRE_STATUS;
+	if (over && type == WIRE_STATUS)
+		memcpy(&status, body, sizeof(status));
+	if (over)
+		_exit(status);
+	m->place.forced = true; /* what works there is what is left of ours */
+	member_become(&m->place, NULL);
 }
 
 static void commands_take(struct member *m)
@@ -167,26 +202,17 @@ static void commands_take(struct member *m)
 	while (!wire_receive(m->place.fd, &type, body, FOR_EVER)) {
 		if (!serve(m, type, body))
 			break;
-		if (m->broken) {
-			m->place.forced = true; /* what works there is what is left of ours */
-			member_become(&m->place, NULL);
-		}
+		if (m->broken)
+			anew_become(m);
 	}
 }
 
-/* And what the exit status of all is: STRESS_IMPOSSIBLE where the coordinator is gone. */
 static int health_report(struct member *m)
 {
-	char body[WIRE_BODY_MAX] __attribute__((aligned(8)));
-	enum wire_type type = WIRE_END;
-	int status = STRESS_IMPOSSIBLE;
-
 	for (uint32_t i = 0; i < m->run->n_faults; i++)
 		wire_send(m->place.fd, WIRE_FAULT, &m->run->faults[i], sizeof(m->run->faults[i]));
 	wire_send(m->place.fd, WIRE_BYE, NULL, 0);
-	if (!wire_receive(m->place.fd, &type, body, FOR_EVER) && type == WIRE_STATUS)
-		memcpy(&status, body, sizeof(status));
-	return status;
+	return status_wait(m, STRESS_IMPOSSIBLE);
 }
 
 static int member_run(struct member *m, const struct stress_options *options)
@@ -210,7 +236,7 @@ static int member_run(struct member *m, const struct stress_options *options)
 	commands_take(m);
 	leave(m, 0);
 	health_stop(&health);
-	return health_report(m);
+	return m->status < 0 ? health_report(m) : m->status;
 }
 
 int member_main(const char *variable)
@@ -220,12 +246,11 @@ int member_main(const char *variable)
 
 	if (!m)
 		abort();
+	m->status = -1;
 	m->run = calloc(1, sizeof(*m->run));
 	if (!m->run || sscanf(variable, "%d:%d:%d:%d:%d", &m->place.fd, &m->place.rank, &m->place.size, &m->place.local,
 			      &m->place.forced) != 5)
 		abort();
-	signal(SIGINT, SIG_IGN); /* the coordinator gets it, and ends the ranks in order */
-	signal(SIGTERM, SIG_IGN);
 	options.measures = 0;
 	options.member = 1 + m->place.local;
 	options.force = m->place.forced;

@@ -196,13 +196,13 @@ static int operations(struct member *m, const struct nccl_case *c, struct part *
 	return -EIO;
 }
 
-/* Until the stream is through. */
+/* Until the stream is through. The coordinator speaks before only to end the run, by a signal: a hang is left then. */
 static int stream_wait(struct member *m, uint64_t end_ns, uint64_t limit_ns, struct wire_result *r)
 {
 	int error, nccl_error = 0;
 
 	while ((error = m->run->cuda.stream_query(m->gpu->stream)) == CUDA_ERROR_NOT_READY && !nccl_error &&
-	       clock_monotonic_ns() < end_ns) {
+	       clock_monotonic_ns() < end_ns && !wire_waits(m->place.fd)) {
 		m->nccl.async_error(m->comm, &nccl_error);
 		nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 	}

@@ -18,6 +18,7 @@ struct member {
 	int n, rank; /* of the group that it is in */
 	uint64_t limit_ns;
 	bool broken; /* this process cannot go on */
+	int status;  /* the exit status of all, once it was sent; -1 */
 	cuda_ptr send, recv, errors;
 	uint64_t room; /* bytes of send and recv, each */
 };

@@ -95,6 +95,11 @@ int wire_receive(int fd, enum wire_type *type, void *body, uint64_t deadline_ns)
 	return err == -ETIMEDOUT ? -ECONNRESET : err; /* the rest of it never came */
 }
 
+bool wire_waits(int fd)
+{
+	return poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 0) > 0;
+}
+
 const char *wire_host_name(char *name, size_t size)
 {
 	const char *given = getenv("NCCL_HOSTID");

@@ -6,6 +6,7 @@
 #ifndef STRESS_NCCL_WIRE_H
 #define STRESS_NCCL_WIRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -94,6 +95,8 @@ struct wire_result {
 int wire_send(int fd, enum wire_type type, const void *body, uint32_t bytes);
 /* `body` has WIRE_BODY_MAX bytes. -ETIMEDOUT: nothing came until then. */
 int wire_receive(int fd, enum wire_type *type, void *body, uint64_t deadline_ns);
+/* Whether something has come, or the other end is gone. */
+bool wire_waits(int fd);
 /* The name of this host: NCCL_HOSTID, else its own. Returns `name`. */
 const char *wire_host_name(char *name, size_t size);
 
