@@ -42,19 +42,22 @@ def nccl(n, *args, **env):
 TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
-def launched(n, per_host, *args, launcher=TORCHRUN, cases=0, end=False, lose=None, **env):
+def launched(n, per_host, *args, launcher=TORCHRUN, cases=0, end=False, lose=None, late=None, **env):
     """By a launcher's variables, on hosts of per_host GPUs each: (exit statuses, rank 0's lines, standard errors).
     `cases`: what is slow, hangs or is wrong by `env` ends when rank 0 has printed so many; `end`: it is sent SIGINT.
-    `lose`: a GPU that is lost once all ranks are there."""
+    `lose`: a GPU that is lost once all ranks are there. `late`: the rank that alone is wrong or hangs by
+    SIM_NCCL_WRONG_LATE or SIM_NCCL_HANG_LATE behind so many cases, or else is killed then."""
     g = Gpus(n, **env)
     dip_file = f"{g.dir}/slow"
-    if cases:
+    if cases and late is None:
         open(dip_file, "w").close()
         g.env["SIM_SLOW_WHILE"] = dip_file
     port = draw.randrange(20000, 30000)
     ps = []
     for rank in range(n):
         mine = dict(zip(launcher, (rank, n, rank, per_host)), NCCL_HOSTID=f"node{rank // per_host}")
+        if rank == late:
+            mine.update({k[:-5]: v for k, v in env.items() if k.endswith("_LATE")}, SIM_SLOW_WHILE=dip_file)
         if launcher == TORCHRUN:
             mine.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
         ps.append(subprocess.Popen(argv("--json", *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -70,7 +73,11 @@ def launched(n, per_host, *args, launcher=TORCHRUN, cases=0, end=False, lose=Non
         lines.append(line)
         cases -= '"type":"case"' in line
     job.check(not cases, f"{cases} cases were not printed: {lines[-3:]}")
-    if "SIM_SLOW_WHILE" in g.env and not end:
+    if late is not None:
+        open(dip_file, "w").close()
+        if not any(k.endswith("_LATE") for k in env):
+            ps[late].kill()
+    elif "SIM_SLOW_WHILE" in g.env and not end:
         os.remove(dip_file)
     if end:
         ps[0].send_signal(signal.SIGINT)
@@ -279,6 +286,29 @@ def many_hosts_rates():
         job.check(not slow or "pairs of good hosts beside it" in by["fault"][0]["summary"], f"{by.get('fault')}")
 
 
+def controls():
+    """A host that is well at first, and then wrong, hangs or dies, beside the tests or in them: no other is blamed."""
+    bad = {"SIM_NCCL_WRONG": "0:own:7"}
+    for late in (8, 4, 3):
+        for fault, kind in (({"SIM_NCCL_WRONG_LATE": f"{late}:own:9"}, "corruption"),
+                            ({"SIM_NCCL_HANG_LATE": f"{late}:0"}, "stalled"), ({}, "lost")):
+            statuses, by, _ = launched(9, 1, *ONE, "--bisect", "--limit", "2", cases=5, late=late, **bad, **fault,
+                                       SIM_NCCL_LATENCY_US=3000)
+            found = sorted((f["subject"].get("host"), f["kind"]) for f in by.get("fault", []))
+            print(f"node0 is wrong, later node{late} {fault}: {found}, {by['end'][0]['notes']}", flush=True)
+            job.check(found == [("node0", "corruption"), (f"node{late}", kind)], f"{found} {by.get('fault')}")
+            job.check(all(s == 1 for i, s in enumerate(statuses) if fault or i != late), f"{statuses}")
+    statuses, by, _ = launched(9, 1, *ONE, "--bisect", cases=5, SIM_NCCL_WRONG="4:own:7", SIM_NCCL_LATENCY_US=3000)
+    print(f"wrong data that do not come again: exits {statuses}, {by.get('fault')}")
+    job.check(statuses == [1] * 9 and "not known which (node3, node4, node5" in by["fault"][0]["summary"], f"{by}")
+    statuses, by, _ = launched(9, 1, *ONE, "--bisect", "--limit", 2, cases=4, SIM_NCCL_HANG="4:0",
+                               SIM_NCCL_LATENCY_US=3000)
+    print(f"a hang that does not come again: exits {statuses}, {by['end'][0]['notes']}")
+    # 3: of three groups two had a rate, too few to compare
+    job.check(statuses == [3] * 9 and "fault" not in by and "did well when tried again" in by["end"][0]["notes"][0],
+              f"{by}")
+
+
 def few_hosts():
     """Two to six hosts: too few for groups, so all pairs; the rates of two name neither."""
     for n in (3, 4, 5, 6):
@@ -428,8 +458,8 @@ def baseline():
     job.check(p.returncode == 1 and "GB/s at best of 5 measurements (" in p.stdout, f"slower: {p}")
 
 
-cases = (healthy, wrong, stalled, ended, signals, hosts, launchers, bisect, many_hosts_rates, few_hosts, few_hosts_dips,
-         namespaces, refused, baseline)
+cases = (healthy, wrong, stalled, ended, signals, hosts, launchers, bisect, many_hosts_rates, controls, few_hosts,
+         few_hosts_dips, namespaces, refused, baseline)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     T = time.monotonic()
     case()

@@ -206,12 +206,56 @@ static void test_passing_fault(void **unused)
 	bisect_free(b);
 }
 
+/* Rounds until it is over. */
+static void rounds_run(struct bisect *b, int n, const bool *bad)
+{
+	const struct bisect_test *tests;
+	int n_tests;
+
+	while ((n_tests = bisect_round(b, &tests))) {
+		round_check(tests, n_tests, n);
+		for (int i = 0; i < n_tests; i++)
+			bisect_result(b, i, bad_in(&tests[i], bad) > 0);
+	}
+}
+
+/* One that was good in the first round is bad in the others, where it names good ones: in doubt it is found, and who is
+ * recalled is good. */
+static void test_doubt(void **unused)
+{
+	for (int late = 3; late < 9; late++) {
+		bool bad[9] = { true }, wrong[9] = { false };
+		const struct bisect_test *tests;
+		struct bisect *b = bisect_new(9);
+		int n_tests = bisect_round(b, &tests), group[3] = { late / 3 * 3, late / 3 * 3 + 1, late / 3 * 3 + 2 };
+
+		(void)unused;
+		for (int i = 0; i < n_tests; i++)
+			bisect_result(b, i, bad_in(&tests[i], bad) > 0);
+		bad[late] = true;
+		rounds_run(b, 9, bad);
+		assert_int_equal(bisect_member(b, late), BISECT_GOOD);
+		for (int i = 0; i < 9; i++)
+			wrong[i] = bisect_member(b, i) == BISECT_BAD;
+		bisect_doubt(b, group, 3);
+		for (int i = 0; i < 9; i++)
+			if (wrong[i])
+				bisect_recall(b, i);
+		assert_int_equal(bisect_member(b, late), BISECT_OPEN);
+		rounds_run(b, 9, bad);
+		for (int i = 0; i < 9; i++)
+			assert_int_equal(bisect_member(b, i), bad[i] ? BISECT_BAD : BISECT_GOOD);
+		bisect_free(b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bar),         cmocka_unit_test(test_any),
 		cmocka_unit_test(test_none_bad),    cmocka_unit_test(test_all_bad),
 		cmocka_unit_test(test_equal_sizes), cmocka_unit_test(test_passing_fault),
+		cmocka_unit_test(test_doubt),
 	};
 	const char *seed = getenv("SEED");
 

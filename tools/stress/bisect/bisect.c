@@ -358,6 +358,20 @@ void bisect_result(struct bisect *b, int test, bool failed)
 	b->plans[test].failed = failed;
 }
 
+void bisect_doubt(struct bisect *b, const int *members, int n)
+{
+	for (int i = 0; i < n; i++) {
+		b->verdicts[members[i]] = BISECT_OPEN;
+		b->known_good[members[i]] = false;
+	}
+	set_new(b, n > 1 ? SET_SUSPECT : SET_SINGLES, members, n, 0);
+}
+
+void bisect_recall(struct bisect *b, int member)
+{
+	bisect_doubt(b, &member, 1);
+}
+
 enum bisect_verdict bisect_member(const struct bisect *b, int member)
 {
 	return b->verdicts[member];

@@ -33,6 +33,10 @@ int bisect_round(struct bisect *b, const struct bisect_test **tests);
 /* Of each test of a round, before the next. */
 void bisect_result(struct bisect *b, int test, bool failed);
 enum bisect_verdict bisect_member(const struct bisect *b, int member);
+/* These were good, and failed beside the tests or with others: one of them is bad now. Before the next round. */
+void bisect_doubt(struct bisect *b, const int *members, int n);
+/* It was named by a test whose good members are in doubt: once more by itself. */
+void bisect_recall(struct bisect *b, int member);
 int bisect_rounds(const struct bisect *b);
 int bisect_tests(const struct bisect *b);
 void bisect_free(struct bisect *b);

@@ -25,6 +25,7 @@ struct search {
 	int at_once;                          /* groups of the first round */
 	struct passed_rate passed[RATES_MAX]; /* of all rounds so far */
 	int n_passed;
+	struct hunt_failures failures;
 };
 
 struct round {
@@ -179,6 +180,7 @@ static bool test_judge(struct search *s, const struct round *r, int which)
 	if (group_is_bad(g)) {
 		hunt_wrong_say(g);
 		failed_note(s->h, &r->hosts[which], hunt_kind(g), g->text);
+		hunt_failure_keep(&s->failures, &r->hosts[which], g);
 	} else if (hunt_is_measured(s->h, g)) {
 		slow = is_slow(s, r, which, text);
 		if (slow)
@@ -187,16 +189,19 @@ static bool test_judge(struct search *s, const struct round *r, int which)
 	return slow || group_is_bad(g);
 }
 
-/* Its rate is what others are held to. False: it has none. */
+/* Its rate is what others are held to. False: it has none. One of them is bad that was good: they are suspects. */
 static bool control_judge(struct search *s, const struct round *r, int which)
 {
 	struct trial_group *g = &r->groups[which];
+	struct bisect_test suspects = r->hosts[which];
 
 	if (!group_is_bad(g))
 		return hunt_is_measured(s->h, g);
 	hunt_wrong_say(g);
-	nccl_fault(s->h->run, hunt_kind(g), -1, "%d hosts that did well before, %s and others: %.300s",
-		   r->hosts[which].n, hunt_host(s->h->run, r->hosts[which].members[0]), g->text);
+	suspects.n_suspects = suspects.n;
+	failed_note(s->h, &suspects, hunt_kind(g), g->text);
+	hunt_failure_keep(&s->failures, &r->hosts[which], g);
+	bisect_doubt(s->b, suspects.members, suspects.n);
 	return false;
 }
 
@@ -239,6 +244,7 @@ static void verdicts_find(struct search *s)
 		hunt_confirm(s->h, verdicts);
 	if (s->h->run->c.stopped)
 		verdicts_cut(s->h, verdicts);
+	hunt_failures_end(s->h, &s->failures, verdicts);
 	hunt_verdicts_take(s->h, verdicts);
 	free(verdicts);
 }
@@ -253,10 +259,12 @@ void hunt_groups(struct hunt *h)
 		abort();
 	s->h = h;
 	s->b = bisect_new(h->run->c.n_nodes);
-	while (!h->run->c.stopped && (n = bisect_round(s->b, &tests))) {
-		s->at_once = s->at_once ? s->at_once : n;
-		round_run(s, tests, n);
-	}
+	do
+		while (!h->run->c.stopped && (n = bisect_round(s->b, &tests))) {
+			s->at_once = s->at_once ? s->at_once : n;
+			round_run(s, tests, n);
+		}
+	while (!h->run->c.stopped && hunt_checks(h, &s->failures, s->b));
 	verdicts_find(s);
 	hunt_summary(h, bisect_tests(s->b), bisect_rounds(s->b));
 	bisect_free(s->b);

@@ -17,6 +17,19 @@ struct hunt {
 	enum fault_kind *kinds;
 };
 
+/* A test, or a control, in which data were wrong, that hung or in which a rank was lost. */
+struct hunt_failure {
+	int n, n_suspects, *members; /* suspects first; of a control there are none */
+	bool wrong, checked;         /* its good members ran alone */
+	bool recalled;               /* they are in doubt: the one that it named is tried again */
+	char text[FAULT_TEXT];
+};
+
+struct hunt_failures {
+	struct hunt_failure *all;
+	int n;
+};
+
 const char *hunt_host(const struct nccl_run *run, int node);
 /* All ranks of the hosts of a test; the caller frees g->ranks. */
 void hunt_group_fill(const struct hunt *h, struct trial_group *g, const struct bisect_test *t, int test);
@@ -37,6 +50,13 @@ void hunt_summary(struct hunt *h, int tests, int rounds);
 
 /* nccl_hunt_groups.c: many hosts, by bisect/bisect.h. */
 void hunt_groups(struct hunt *h);
+/* nccl_hunt_checks.c: hosts known to be good may fail later, as fillers of a test or as controls: who was named by such
+ * a test did not fail by itself. */
+void hunt_failure_keep(struct hunt_failures *f, const struct bisect_test *t, const struct trial_group *g);
+/* Of what was named or cannot be explained: whether the good ones fail by themselves. True: the bisection goes on. */
+bool hunt_checks(struct hunt *h, struct hunt_failures *f, struct bisect *b);
+/* What no host that is named or open explains. Frees them. */
+void hunt_failures_end(struct hunt *h, struct hunt_failures *f, const enum bisect_verdict *verdicts);
 /* nccl_hunt_pairs.c: few, by bisect/pairs.h. */
 void hunt_pairs(struct hunt *h);
 /* nccl_hunt_confirm.c: hosts that would be named, or could not be separated, for a rate: each with a good one, beside
