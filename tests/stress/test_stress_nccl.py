@@ -68,7 +68,7 @@ def launched(n, per_host, *args, launcher=TORCHRUN, cases=0, end=False, lose=Non
         g.fault(lose, LOST)
     elif end and not cases:
         lines.append(ps[0].stdout.readline())
-        time.sleep(1)  # that they wait for the one who hangs; sooner it is ended all the same
+        time.sleep(2)  # that they wait for the one who hangs, and nothing else
     while cases and (line := ps[0].stdout.readline()):
         lines.append(line)
         cases -= '"type":"case"' in line
@@ -339,6 +339,32 @@ def few_hosts():
     job.check(statuses == [3] * 6 and "smaller --bytes" in errs[0], f"nothing was measured: {statuses} {errs[0]} {by}")
 
 
+def few_hosts_hang():
+    """A host that hangs is waited for in two pairs, and in one again; two that hang once more, with each other."""
+    for n, bad, most in ((5, 1, 3), (8, 1, 3), (8, 2, 5)):
+        bad = sorted(draw.sample(range(n), bad))
+        statuses, by, _ = launched(n, 1, *ONE, "--bisect", "--limit", "2",
+                                   SIM_NCCL_HANG=",".join(f"{i}:0" for i in bad))
+        found = [(f["subject"]["host"], f["kind"]) for f in by.get("fault", [])]
+        rounds = [c for c in by["case"] if c["status"] == "hung"]
+        print(f"{n} hosts, {bad} hang: {found}, {len(rounds)} pairs hung: {by['end'][0]['notes']}", flush=True)
+        job.check(statuses == [1] * n and found == [(f"node{i}", "stalled") for i in bad], f"{found} {by}")
+        job.check(len(rounds) <= len(bad) * most, f"{[c['group'] for c in rounds]}")
+
+
+def few_hosts_late():
+    """One that is well, then wrong or hangs, in the first pass or beside a slow one that is tried again."""
+    for n, cases, slow in ((4, 4, {}), (5, 20, {"SIM_NCCL_SLOW": "0:100"})):
+        for fault, kind in (({"SIM_NCCL_WRONG_LATE": "2:own:9"}, "corruption"),
+                            ({"SIM_NCCL_HANG_LATE": "2:0"}, "stalled")):
+            statuses, by, _ = launched(n, 1, *ONE, "--bisect", "--limit", "2", cases=cases, late=2, **slow, **fault,
+                                       SIM_NCCL_LATENCY_US=3000)
+            found = sorted((f["subject"]["host"], f["kind"]) for f in by.get("fault", []))
+            print(f"{n} hosts, node2 later {fault}, {slow}: {found}: {by['end'][0]['notes']}", flush=True)
+            job.check(statuses == [1] * n and found == [("node0", "slow")] * bool(slow) + [("node2", kind)],
+                      f"{found} {by}")
+
+
 def few_hosts_dips():
     """A disturbance over all pairs of a host that is over by the time they are tried again: notes. What comes in each
     try names it, and says how often. Wrong data are wrong, though they come once."""
@@ -359,6 +385,11 @@ def few_hosts_dips():
     notes = by["end"][0]["notes"]
     print(f"3 hosts, node2 hangs for two tests: exits {statuses}, {notes}")
     job.check(statuses == [0] * 3 and "fault" not in by, f"{by.get('fault')} {notes}")
+    job.check(sum("failed, and passed when tried again" in x for x in notes) == 2, f"{notes}")
+    statuses, by, _ = launched(6, 1, *ONE, "--bisect", "--limit", "2", cases=22, SIM_NCCL_HANG="2:0", **slow)
+    notes = by["end"][0]["notes"]
+    print(f"6 hosts, node2 hangs in the first pass: exits {statuses}, {notes}")
+    job.check(statuses == [0] * 6 and "fault" not in by and notes[-1].endswith("27 tests in 10 rounds"), f"{by}")
     job.check(sum("failed, and passed when tried again" in x for x in notes) == 2, f"{notes}")
     statuses, by, _ = launched(3, 1, *ONE, "--bisect", cases=2, SIM_NCCL_WRONG="2:own:7", **slow)
     found = [(f["subject"]["host"], f["kind"]) for f in by.get("fault", [])]
@@ -458,8 +489,8 @@ def baseline():
     job.check(p.returncode == 1 and "GB/s at best of 5 measurements (" in p.stdout, f"slower: {p}")
 
 
-cases = (healthy, wrong, stalled, ended, signals, hosts, launchers, bisect, many_hosts_rates, controls, few_hosts,
-         few_hosts_dips, namespaces, refused, baseline)
+cases = (healthy, wrong, stalled, ended, signals, hosts, launchers, bisect, many_hosts_rates, controls,
+         few_hosts, few_hosts_hang, few_hosts_late, few_hosts_dips, namespaces, refused, baseline)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     T = time.monotonic()
     case()

@@ -157,6 +157,105 @@ static void test_open(void **state)
 	assert_false(p.slow[0][2] || p.slow[1][2]);
 }
 
+/* Pairs hang between these and good ones in the first rounds; what is not run yet is without a rate. */
+static void rounds_hang(int n, unsigned int bad, int rounds, bool both)
+{
+	int pairs[PAIRS_MEMBERS_MAX / 2][2];
+
+	memset(&p, 0, sizeof(p));
+	p.n = n;
+	for (int round = 0; round < rounds; round++)
+		for (int found = pairs_round(n, round, pairs), i = 0; i < found; i++) {
+			bool a = bad >> pairs[i][0] & 1, b = bad >> pairs[i][1] & 1;
+
+			if (both ? a || b : a != b)
+				pairs_fail(&p, pairs[i][0], pairs[i][1], false);
+			else
+				pairs_pass(&p, pairs[i][0], pairs[i][1], 50);
+		}
+}
+
+static int popcount(unsigned int set)
+{
+	return __builtin_popcount(set);
+}
+
+/* Who hangs is known by two good partners: nobody else, ever; and not by what is between two groups of members. */
+static void test_hung(void **state)
+{
+	(void)state;
+	for (int n = 3; n <= 8; n++)
+		for (unsigned int bad = 1; bad < 1u << n; bad++)
+			for (int rounds = 1; rounds <= pairs_rounds(n); rounds++) {
+				unsigned int hung;
+
+				rounds_hang(n, bad, rounds, true);
+				hung = pairs_hung(&p);
+				assert_int_equal(hung & ~bad, 0);
+				if (popcount(bad) == 1 && n >= 4 && rounds >= 3)
+					assert_int_equal(hung, bad);
+				if (popcount(bad) < 2 || popcount(bad) > n - 2)
+					continue;
+				rounds_hang(n, bad, rounds, false); /* two leaves of the network */
+				hung = pairs_hung(&p);
+				assert_true(hung == 0 || rounds < pairs_rounds(n));
+				for (int i = 0; i < n && hung; i++) /* what is said too early is taken back: */
+					for (int j = 0; j < i; j++)
+						if ((hung >> i & hung >> j) & 1) /* these try each other */
+							pairs_pass(&p, i, j, 50);
+				if (popcount(hung) > 1)
+					assert_int_equal(pairs_hung(&p), 0);
+			}
+}
+
+/* Three pairs of a member are known to hang, the others are left out: it is named, and nobody else. */
+static void test_left_out(void **state)
+{
+	(void)state;
+	rounds_hang(8, 1u << 3, 2, true);
+	assert_int_equal(pairs_hung(&p), 1u << 3);
+	for (int i = 0; i < 8; i++)
+		for (int j = 0; j < i; j++) {
+			if (p.rates[i][j] > 0 || p.failed[i][j])
+				continue;
+			if (i == 3 || j == 3)
+				pairs_leave(&p, i, j);
+			else
+				pairs_pass(&p, i, j, 50);
+		}
+	assert_true(pairs_compare(&p, SHARE));
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(pairs_member(&p, i), i == 3 ? BISECT_BAD : BISECT_GOOD);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(pairs_is_open(&p, i == 3 ? 0 : 3, i), i != (i == 3 ? 0 : 3));
+	for (int i = 0; i < 8; i++)
+		if (i != 3 && p.untried[3][i])
+			pairs_pass(&p, 3, i, 50); /* it is well with another: it does not hang */
+	assert_int_equal(pairs_hung(&p), 0);
+	assert_int_equal(pairs_member(&p, 3), BISECT_GOOD);
+}
+
+/* A member that is bad from some round on has pairs that passed: they are tried again. */
+static void test_doubt(void **state)
+{
+	(void)state;
+	pairs_make(5);
+	pair_fail(2, 3);
+	pairs_doubt_mixed(&p); /* with one only: it may be what is between them */
+	assert_false(p.untried[2][0] || p.untried[3][0]);
+	pair_fail(2, 4);
+	pairs_doubt_mixed(&p);
+	assert_true(p.untried[2][0] && p.untried[1][2] && !p.untried[2][3] && !p.untried[3][0] && !p.untried[0][1]);
+	assert_true(pairs_is_open(&p, 0, 2));
+	pairs_doubt_end(&p);
+	assert_true(p.untried[2][0]); /* it hangs with all that count */
+	pairs_pass(&p, 2, 1, 50);
+	pairs_doubt_end(&p);
+	assert_false(p.untried[2][0]);
+	pairs_doubt(&p, 0, 1);
+	assert_true(p.untried[0][3] && p.untried[4][1] && p.untried[0][1] && !p.untried[3][4]);
+}
+
 static void test_two(void **state)
 {
 	(void)state;
@@ -173,6 +272,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rounds), cmocka_unit_test(test_one_slow), cmocka_unit_test(test_none_bad),
 		cmocka_unit_test(test_failed), cmocka_unit_test(test_open),     cmocka_unit_test(test_two),
+		cmocka_unit_test(test_hung),   cmocka_unit_test(test_left_out), cmocka_unit_test(test_doubt),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@ struct pairs {
 	/* by both orders of a pair */
 	bool failed[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX];  /* wrong, hung or lost */
 	bool wrong[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX];   /* that first: no later pass takes it back */
+	bool untried[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX]; /* left out, or what it came to is in doubt */
 	double rates[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX]; /* any unit, more is better; 0: not measured */
 	bool slow[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX];    /* set by pairs_compare() */
 	double usual;                                       /* that too: what the rates were compared with */
@@ -32,10 +33,22 @@ bool pairs_compare(struct pairs *p, double share);
 /* A test of this pair failed: `wrong`, by wrong data. Or it did not; the best of its rates counts. */
 void pairs_fail(struct pairs *p, int i, int j, bool wrong);
 void pairs_pass(struct pairs *p, int i, int j, double rate);
+/* By bits: members that hung, or were lost, with two good ones at least, and were well with none. Good is who is well
+ * with others, and no pair without one of these hung: what is between two groups of members is no fault of one. Then
+ * further pairs of them with good ones say nothing new. */
+unsigned int pairs_hung(const struct pairs *p);
+void pairs_leave(struct pairs *p, int i, int j);
+/* A pair of these was well, and is not now: what they came to with others has to be tried again. */
+void pairs_doubt(struct pairs *p, int i, int j);
+/* The same for members that were well with some and failed with more than one who is well with others. */
+void pairs_doubt_mixed(struct pairs *p);
+/* What could not be tried again is as it was, but with those that hang by now. */
+void pairs_doubt_end(struct pairs *p);
 /* Something else may have hit it for a while: it hung or was lost, or is slow and one of it would not be good by that.
  * No member is bad by such a pair before it was tried again. */
 bool pairs_is_open(const struct pairs *p, int i, int j);
-/* Bad: each of its pairs failed or is slow, and a pair without it does well. Open: the same, and none does well. */
+/* Bad: each of its pairs that were tried failed or is slow, and a pair without it does well. Open: the same, and none
+ * does well. */
 enum bisect_verdict pairs_member(const struct pairs *p, int member);
 
 #endif

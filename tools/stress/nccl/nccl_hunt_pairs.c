@@ -9,6 +9,8 @@
 #include "tools/stress/bisect/pairs.h"
 #include "tools/stress/nccl/nccl_hunt_parts.h"
 
+#define ASIDE_TURNS 2 /* for as many a pair that fails then is tried again however long it takes */
+
 /* Of a pair [less][more]. */
 struct pair_tries {
 	char why[FAULT_TEXT]; /* what it failed by */
@@ -21,6 +23,8 @@ struct pair_hunt {
 	struct pairs pairs;
 	struct pair_tries tries[PAIRS_MEMBERS_MAX][PAIRS_MEMBERS_MAX];
 	int n_tests, n_rounds;
+	unsigned int tried_again; /* of those that hang: with a good one */
+	bool aside;               /* a pair that was well failed in this turn */
 };
 
 static struct pair_tries *tries_of(struct pair_hunt *p, int a, int b)
@@ -53,26 +57,72 @@ static void pair_passed(struct hunt *h, struct pair_hunt *p, const int pair[2], 
 	pairs_pass(&p->pairs, pair[0], pair[1], rate);
 }
 
-/* `again`: a pair that is not open runs beside the others as it did then; of it only wrong data count. */
+/* `again`: a pair that is not open runs beside the others as it did then. If it fails, one of it is bad by now: which
+ * one their other pairs say. */
 static void pair_take(struct hunt *h, struct pair_hunt *p, const int pair[2], struct trial_group *g, double rate,
 		      bool again)
 {
 	bool aside = again && !pairs_is_open(&p->pairs, pair[0], pair[1]);
 
-	if (group_is_bad(g) && aside && !g->wrong)
-		nccl_note(h->run, "%.79s: failed beside pairs that were tried again: %.300s", g->name, g->text);
-	else if (group_is_bad(g))
+	if (group_is_bad(g) && aside && !p->pairs.failed[pair[0]][pair[1]]) {
+		pairs_doubt(&p->pairs, pair[0], pair[1]);
+		p->aside = true;
+	}
+	if (group_is_bad(g))
 		pair_failed(p, pair, g);
 	else if (!aside && hunt_is_measured(h, g))
 		pair_passed(h, p, pair, rate);
+}
+
+/* A host that hangs is waited for until --limit in each of its pairs: two with good hosts are enough, then one a turn.
+ */
+static bool is_left_out(const struct pair_hunt *p, const int pair[2], bool again)
+{
+	unsigned int hung = pairs_hung(&p->pairs);
+	bool a = hung >> pair[0] & 1, b = hung >> pair[1] & 1;
+
+	if (!again)
+		return a != b;
+	if (a && b)
+		return true;
+	return a != b && p->tried_again >> pair[a ? 0 : 1] & 1;
+}
+
+static int pairs_choose(struct pair_hunt *p, int round, bool again, int (*pairs)[2])
+{
+	int all[PAIRS_MEMBERS_MAX][2], n_all = pairs_round(p->pairs.n, round, all), n = 0;
+
+	for (int i = 0; i < n_all; i++) {
+		if (!is_left_out(p, all[i], again))
+			memcpy(pairs[n++], all[i], sizeof(all[i]));
+		else if (!again)
+			pairs_leave(&p->pairs, all[i][0], all[i][1]);
+	}
+	return n;
+}
+
+/* Those that hang, with a good host each. */
+static void tried_mark(struct pair_hunt *p, int (*pairs)[2], int n)
+{
+	unsigned int hung = pairs_hung(&p->pairs);
+
+	for (int i = 0; i < n; i++) {
+		unsigned int both = 1u << pairs[i][0] | 1u << pairs[i][1];
+
+		if ((hung & both) != both)
+			p->tried_again |= hung & both;
+	}
 }
 
 static void pairs_round_run(struct hunt *h, struct pair_hunt *p, int round, bool again)
 {
 	struct trial_group groups[PAIRS_MEMBERS_MAX];
 	double rates[PAIRS_MEMBERS_MAX] = { 0 };
-	int pairs[PAIRS_MEMBERS_MAX][2], n = pairs_round(p->pairs.n, round, pairs);
+	int pairs[PAIRS_MEMBERS_MAX][2], n = pairs_choose(p, round, again, pairs);
 
+	if (!n)
+		return;
+	tried_mark(p, pairs, n);
 	for (int i = 0; i < n; i++) {
 		hunt_group_fill(h, &groups[i], &(struct bisect_test){ 2, 2, pairs[i] }, i);
 		snprintf(groups[i].name, sizeof(groups[i].name), "hosts %.30s and %.30s",
@@ -80,8 +130,9 @@ static void pairs_round_run(struct hunt *h, struct pair_hunt *p, int round, bool
 	}
 	trial_open(&h->run->c, groups, n);
 	hunt_measure(h, groups, rates, n);
-	for (int i = 0; i < n && !h->run->c.stopped; i++)
-		pair_take(h, p, pairs[i], &groups[i], rates[i], again);
+	for (int i = 0; i < n; i++)
+		if (!h->run->c.stopped || groups[i].wrong)
+			pair_take(h, p, pairs[i], &groups[i], rates[i], again);
 	trial_close(&h->run->c, groups, n);
 	for (int i = 0; i < n; i++)
 		free(groups[i].ranks);
@@ -103,7 +154,12 @@ static void way_note(struct hunt *h, struct pair_hunt *p, int a, int b)
 	const char *of_a = hunt_host(h->run, a), *of_b = hunt_host(h->run, b);
 	char why[JUDGE_TEXT];
 
-	if (p->pairs.failed[a][b])
+	if (p->pairs.failed[a][b] && h->run->c.stopped)
+		nccl_fault(h->run, tries_of(p, a, b)->kind, -1,
+			   "hosts %.60s and %.60s: stopped before it was known which of them, or what is between them: "
+			   "%.200s",
+			   of_a, of_b, pair_why(p, a, b, why));
+	else if (p->pairs.failed[a][b])
 		nccl_fault(h->run, tries_of(p, a, b)->kind, -1,
 			   "hosts %.60s and %.60s: with each other only, not with others: look at what is between "
 			   "them: %.200s",
@@ -152,7 +208,7 @@ static bool round_is_open(const struct pair_hunt *p, int round)
 	bool open = false;
 
 	for (int i = 0; i < n; i++)
-		open |= pairs_is_open(&p->pairs, pairs[i][0], pairs[i][1]);
+		open |= pairs_is_open(&p->pairs, pairs[i][0], pairs[i][1]) && !is_left_out(p, pairs[i], true);
 	return open;
 }
 
@@ -166,17 +222,21 @@ static bool any_round_open(const struct pair_hunt *p)
 }
 
 /* Of few hosts one is in most rounds: something that passes, as a cold start, hits all its pairs. So a host that would
- * be named has its pairs tried again, in whole rounds; the first time each of them, however long that takes. */
+ * be named has its pairs tried again, in whole rounds; the first time each of them, however long that takes. From the
+ * last round on: there those that hang have a pair that was left out. */
 static void pairs_again(struct hunt *h, struct pair_hunt *p)
 {
 	struct again again;
+	bool whole = true;
 
 	again_begin(&again, h->run->options);
-	for (int turn = 0; any_round_open(p) && again_next(&again); turn++) {
-		for (int i = 0; i < pairs_rounds(p->pairs.n) && !h->run->c.stopped; i++)
-			if (round_is_open(p, i) && (!turn || !again_is_over(&again)))
+	for (int turn = 0; any_round_open(p) && (again_next(&again) || (turn && whole)); turn++) {
+		p->aside = false;
+		for (int i = pairs_rounds(p->pairs.n) - 1; i >= 0 && !h->run->c.stopped; i--)
+			if (round_is_open(p, i) && (whole || !again_is_over(&again)))
 				pairs_round_run(h, p, i, true);
 		pairs_hold(h, p);
+		whole = p->aside && turn < ASIDE_TURNS && !run_signal;
 	}
 	h->run->c.stopped |= run_signal != 0; /* in a pause, too */
 }
@@ -198,13 +258,27 @@ static void unsteady_note(struct hunt *h, struct pair_hunt *p, int a, int b)
 			  judgement_text(&t->judged, BETTER_MORE, "GB/s", text, sizeof(text)));
 }
 
+static void left_note(struct hunt *h, const struct pair_hunt *p, int node)
+{
+	int n = 0;
+
+	for (int i = 0; i < p->pairs.n; i++)
+		n += p->pairs.untried[node][i];
+	if (n)
+		nccl_note(h->run, "host %.60s failed in each of %d pairs with good hosts: its other %d were left out",
+			  hunt_host(h->run, node), p->pairs.n - 1 - n, n);
+}
+
 static void pairs_judge(struct hunt *h, struct pair_hunt *p)
 {
 	enum bisect_verdict verdicts[PAIRS_MEMBERS_MAX];
 	int n = p->pairs.n;
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		verdicts[i] = pairs_member(&p->pairs, i);
+		if (pairs_hung(&p->pairs) >> i & 1)
+			left_note(h, p, i);
+	}
 	for (int i = 0; i < n * n; i++) {
 		int a = i / n, b = i % n;
 
@@ -231,12 +305,15 @@ void hunt_pairs(struct hunt *h)
 	for (int round = 0; round < pairs_rounds(p->pairs.n) && !h->run->c.stopped; round++)
 		pairs_round_run(h, p, round, false);
 	if (!h->run->c.stopped) {
+		if (h->run->options->again)
+			pairs_doubt_mixed(&p->pairs);
 		pairs_hold(h, p);
 		pairs_again(h, p);
-		if (h->run->c.stopped)
-			pairs_cut(p);
-		pairs_judge(h, p);
+		pairs_doubt_end(&p->pairs);
 	}
+	if (h->run->c.stopped)
+		pairs_cut(p);
+	pairs_judge(h, p);
 	hunt_summary(h, p->n_tests, p->n_rounds);
 	free(p);
 }
