@@ -217,6 +217,18 @@ def signals():
     job.check(statuses == [1] * 4, f"{statuses} {by} {errs}")
 
 
+def signals_wrong():
+    """Wrong data are a fault, though a signal comes while others hang in the same round."""
+    for n, per_host, hangs, args in ((4, 2, 3, ["--split", "inside"]), (4, 1, 1, ["--bisect"]),
+                                     (9, 1, 8, ["--bisect"])):
+        statuses, by, errs = launched(n, per_host, *ONE, *args, "--limit", "40", end=True, SIM_NCCL_WRONG="0:own:3",
+                                      SIM_NCCL_HANG=f"{hangs}:0")
+        found = [(f["kind"], f["summary"]) for f in by.get("fault", [])]
+        print(f"{n} ranks, {args}: a signal behind wrong data: exits {statuses}, {found}", flush=True)
+        job.check(statuses == [1] * n and [k for k, _ in found] == ["corruption"] and "partial" in by["end"][0],
+                  f"{statuses} {by} {errs}")
+
+
 def hosts():
     """Two hosts and more, as torchrun starts them."""
     statuses, by, errs = launched(4, 2, *ONE)
@@ -489,7 +501,7 @@ def baseline():
     job.check(p.returncode == 1 and "GB/s at best of 5 measurements (" in p.stdout, f"slower: {p}")
 
 
-cases = (healthy, wrong, stalled, ended, signals, hosts, launchers, bisect, many_hosts_rates, controls,
+cases = (healthy, wrong, stalled, ended, signals, signals_wrong, hosts, launchers, bisect, many_hosts_rates, controls,
          few_hosts, few_hosts_hang, few_hosts_late, few_hosts_dips, namespaces, refused, baseline)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     T = time.monotonic()

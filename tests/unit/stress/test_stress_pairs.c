@@ -180,7 +180,7 @@ static int popcount(unsigned int set)
 	return __builtin_popcount(set);
 }
 
-/* Who hangs is known by two good partners: nobody else, ever; and not by what is between two groups of members. */
+/* Who hangs is known by two good partners, and is never another; and not by what is between two groups of members. */
 static void test_hung(void **state)
 {
 	(void)state;
@@ -208,7 +208,7 @@ static void test_hung(void **state)
 			}
 }
 
-/* Three pairs of a member are known to hang, the others are left out: it is named, and nobody else. */
+/* Three pairs of a member are known to hang, the others are left out: it alone is named. */
 static void test_left_out(void **state)
 {
 	(void)state;

@@ -64,7 +64,7 @@ int rank_expect(struct coordinator *c, int rank, enum wire_type type, void *body
 		uint64_t slice_ns = clock_monotonic_ns() + SLICE_NS;
 		int err = wire_receive(r->fd, &got, any, slice_ns < deadline_ns ? slice_ns : deadline_ns);
 
-		if (stopping(c))
+		if (stopping(c) && (err || got != type))
 			return -ECANCELED;
 		if (!err && got == WIRE_HELLO)
 			r->again = false;

@@ -50,7 +50,7 @@ int coordinator_join(const struct launcher_place *place, const struct stress_opt
 
 /* False: the rank is lost, or was before. */
 bool rank_send(struct coordinator *c, int rank, enum wire_type type, const void *body, uint32_t bytes);
-/* Waits for a message of that type. 0, -ECANCELED (a signal), -errno: the rank is lost now. */
+/* Waits for a message of that type. 0, -ECANCELED (a signal, and it has not come), -errno: the rank is lost now. */
 int rank_expect(struct coordinator *c, int rank, enum wire_type type, void *body, size_t bytes, uint64_t deadline_ns);
 
 #endif

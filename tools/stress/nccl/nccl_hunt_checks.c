@@ -145,8 +145,9 @@ static void checks_round(struct checks *c)
 		hunt_group_fill(c->h, &c->groups[i], &c->hosts[i], i);
 	trial_open(&c->h->run->c, c->groups, c->n);
 	hunt_measure(c->h, c->groups, rates, c->n);
-	for (int i = 0; i < c->n && !c->h->run->c.stopped; i++)
-		check_take(c, i);
+	for (int i = 0; i < c->n; i++)
+		if (!c->h->run->c.stopped || c->groups[i].wrong)
+			check_take(c, i);
 	trial_close(&c->h->run->c, c->groups, c->n);
 	for (int i = 0; i < c->n; i++) {
 		free(c->groups[i].ranks);

@@ -211,11 +211,15 @@ static void round_run(struct search *s, const struct bisect_test *tests, int n)
 
 	round_open(s, &r, tests, n);
 	hunt_measure(s->h, r.groups, r.rates, r.n);
-	for (int i = r.n_tests; i < r.n && !s->h->run->c.stopped; i++) {
+	for (int i = r.n_tests; i < r.n; i++) {
+		if (s->h->run->c.stopped && !r.groups[i].wrong)
+			continue;
 		r.failed[i] = !control_judge(s, &r, i);
 		r.rates[i] = r.failed[i] ? 0 : r.rates[i];
 	}
-	for (int i = 0; i < r.n_tests && !s->h->run->c.stopped; i++) {
+	for (int i = 0; i < r.n_tests; i++) {
+		if (s->h->run->c.stopped && !r.groups[i].wrong)
+			continue; /* a signal: what it has, it has */
 		r.failed[i] = test_judge(s, &r, i);
 		bisect_result(s->b, i, r.failed[i]);
 	}

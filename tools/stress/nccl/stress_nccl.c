@@ -178,8 +178,6 @@ static void group_fault(struct nccl_run *run, struct trial_group *g, const struc
 		nccl_fault(run, FAULT_LOST, g->at, "%s: %s", what, g->text);
 		return;
 	}
-	if (run->c.stopped)
-		return;
 	trial_close(&run->c, g, 1); /* pairs need communicators of their own */
 	g->joined = false;
 	nccl_isolate(run, g, of);
@@ -190,7 +188,7 @@ static void group_take(struct nccl_run *run, int group, const struct nccl_case *
 	struct trial_group *g = &run->groups[group];
 
 	nccl_report_case(run, g, of);
-	if (g->status == CASE_DONE) {
+	if (g->status == CASE_DONE && !run->c.stopped) {
 		run->n_measured++;
 		rate_keep(run, group, of);
 	}
@@ -214,8 +212,8 @@ void nccl_case_run(struct nccl_run *run, const struct nccl_case *of)
 		run->n_left += !was_joined[i] && !run->again;
 	}
 	trial_case(&run->c, run->groups, run->n_groups, of);
-	for (int i = 0; i < run->n_groups && !run->c.stopped; i++)
-		if (was_joined[i])
+	for (int i = 0; i < run->n_groups; i++)
+		if (was_joined[i] && (!run->c.stopped || run->groups[i].wrong))
 			group_take(run, i, of);
 }
 

@@ -129,11 +129,12 @@ static void result_add(struct trial_group *g, int rank, const struct wire_result
 
 static void group_results(struct coordinator *c, struct trial_group *g, uint64_t deadline_ns)
 {
-	for (int i = 0; i < g->n && !c->stopped; i++) {
+	for (int i = 0; i < g->n; i++) {
 		struct rank *r = &c->ranks[g->ranks[i]];
 
 		memset(&r->last, 0, sizeof(r->last));
-		if (!group_expect(c, g, g->ranks[i], WIRE_RESULT, &r->last, sizeof(r->last), deadline_ns))
+		if (!group_expect(c, g, g->ranks[i], WIRE_RESULT, &r->last, sizeof(r->last),
+				  c->stopped ? 0 : deadline_ns))
 			continue;
 		r->again = r->last.status == CASE_HUNG || r->last.status == CASE_FAILED || r->last.status == CASE_LOST;
 		result_add(g, g->ranks[i], &r->last);
@@ -170,7 +171,7 @@ void trial_case(struct coordinator *c, struct trial_group *groups, int n, const 
 		groups[i].bytes = layout.bytes;
 		group_send(c, &groups[i], WIRE_CASE, &mine, sizeof(mine));
 	}
-	for (int i = 0; i < n && !c->stopped; i++)
+	for (int i = 0; i < n; i++) /* after a signal what has come already: wrong data stay a fault */
 		if (groups[i].joined) {
 			group_results(c, &groups[i], deadline_ns);
 			issued_add(c, &groups[i], of);
