@@ -17,8 +17,8 @@ ip link set lo up
 : > /job/started
 echo "KERNEL $(uname -r) $(uname -m)"
 
-tracer_wait() { # pid of the tracer: until it is on both libraries of both ranks
-	i=0
+tracer_wait() { # pid of the tracer: until it is on both libraries of both ranks, with all probes
+	i=0 before=
 	while [ $i -lt 150 ] && kill -0 "$1"; do
 		sleep 1
 		i=$((i + 1))
@@ -26,7 +26,9 @@ tracer_wait() { # pid of the tracer: until it is on both libraries of both ranks
 			continue # before that it would end of the question
 		kill -USR1 "$1"
 		sleep 1
-		grep -qE '([4-9]|[1-9][0-9]) libraries, [1-9]' /tmp/talk && return 0
+		now=$(sed -nE 's/.* ([4-9]|[1-9][0-9]) libraries, ([1-9][0-9]*) probes.*/\2/p' /tmp/talk | tail -n 1)
+		[ -n "$now" ] && [ "$now" = "$before" ] && return 0
+		before=$now
 	done
 	echo "the tracer did not attach"
 	return 1
@@ -35,8 +37,8 @@ tracer_wait() { # pid of the tracer: until it is on both libraries of both ranks
 status=1
 if /ranktrace/ranktrace ps --kernel --load > /tmp/kernel 2>&1; then
 	echo "PASSED programs: $(grep -c 'load .*: ok' /tmp/kernel) objects loaded"
-	/ranktrace/ranktrace record -o /tmp/job.rtr -- /ranktrace/ranktrace sim job --ranks 2 --layout tp=1,dp=1,pp=2 \
-		--steps 6 \
+	/ranktrace/ranktrace record --budget no -o /tmp/job.rtr -- /ranktrace/ranktrace sim job --ranks 2 --steps 6 \
+		--layout tp=1,dp=1,pp=2 \
 		--extra-ops --no-dataloader --start-file /tmp/start --log /tmp/ops.jsonl > /tmp/out 2> /tmp/talk &
 	tracer=$!
 	tracer_wait $tracer && : > /tmp/start && wait $tracer
