@@ -119,18 +119,16 @@ static __always_inline __u64 arg_or_zero(struct pt_regs *ctx, __u8 index)
 	return index == NCCL_NO_ARG ? 0 : user_arg(ctx, index);
 }
 
-/* All at once, as each read costs; one by one where what follows them is not there. A read that fails leaves 0. */
-static __always_inline void counters_copy(const struct nccl_lib *l, __u64 comm, __u64 *to)
+/* All at once, as each read costs; what lies behind them in ncclComm is dropped. False: zeroes. */
+static __always_inline bool counters_copy(const struct nccl_lib *l, __u64 comm, __u64 *to)
 {
-	bool whole = !bpf_probe_read_user(to, 8 * NCCL_COUNTERS_MAX, (void *)(comm + l->counters));
+	bool is_read = !bpf_probe_read_user(to, 8 * NCCL_COUNTERS_MAX, (void *)(comm + l->counters));
 	int i;
 
-	for (i = 0; i < NCCL_COUNTERS_MAX; i++) {
+	for (i = 0; i < NCCL_COUNTERS_MAX; i++)
 		if ((__u32)i >= l->n_counters)
 			to[i] = 0;
-		else if (!whole)
-			bpf_probe_read_user(&to[i], 8, (void *)(comm + l->counters + 8 * i));
-	}
+	return is_read;
 }
 
 #define FIELD_READ(dst, comm, off) bpf_probe_read_user(&(dst), sizeof(dst), (void *)((comm) + (off)))
@@ -183,7 +181,8 @@ static __always_inline bool counters_read(const struct nccl_lib *l, __u64 comm, 
 	FIELD_READ(end_magic, comm, l->end_magic);
 	if (!magic || magic != end_magic)
 		return false;
-	counters_copy(l, comm, n);
+	if (!counters_copy(l, comm, n))
+		return false;
 	for (i = 0; i < NCCL_COUNTERS_MAX; i++)
 		*sum += n[i];
 	return true;
