@@ -438,9 +438,17 @@ def host_dies():
     job.check(ps[2].wait(60) == 1, "the other host's exit status")
 
 
+def receives():
+    """A latency of more sends than the 512 receives that are posted at its begin: each is posted again."""
+    status, by, err = Verbs(1, nodes="0").lines("--time", "0.01", "--iterations", "1200", "--operations", "send",
+                                                "--measures", "latency", "--shapes", "loopback")
+    check("1,200 sends, one by one", status, by, err, 0)
+    job.check([c["messages"] for c in by["port_case"]] == [1200], f"{by['port_case']}")
+
+
 library()
-cases = (healthy, faults, dips, ordinary, baseline, refusals, interrupted, hosts, holes, names, hosts_interrupted,
-         hosts_list, host_dies)
+cases = (healthy, receives, faults, dips, ordinary, baseline, refusals, interrupted, hosts, holes, names,
+         hosts_interrupted, hosts_list, host_dies)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     begin_s = time.monotonic()
     case()
