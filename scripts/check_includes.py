@@ -35,6 +35,7 @@ ALLOWED = {
     "user/model/reported": ["user", "user/base", "user/model"],
     "user/model/steps": ["user", "user/base", "user/model"],
     "user/model/storage": ["user", "user/base", "user/model"],
+    "user/model/streams": ["user", "user/base", "user/model"],
     "user/model/torch": ["user", "user/base", "user/model"],
     "user/model/snapshot": ["schemas", "user", "user/base", "user/model"],
     "user/detect": DETECT,

@@ -44,6 +44,12 @@ void *keyed_find(const struct keyed_table *t, uint64_t a, uint64_t b)
 	return NULL;
 }
 
+void keyed_fetch(const struct keyed_table *t, uint64_t a, uint64_t b)
+{
+	if (t->n_buckets)
+		__builtin_prefetch(*bucket_of(t, a, b));
+}
+
 void *keyed_get(struct keyed_table *t, uint64_t a, uint64_t b, size_t bytes)
 {
 	struct keyed *k = keyed_find(t, a, b), **bucket;

@@ -26,6 +26,8 @@ struct keyed_table { /* zeroed at first; owns its entries */
 void *keyed_get(struct keyed_table *t, uint64_t a, uint64_t b, size_t bytes);
 /* NULL: there is none. */
 void *keyed_find(const struct keyed_table *t, uint64_t a, uint64_t b);
+/* It will be asked for soon: it is fetched into the cache. */
+void keyed_fetch(const struct keyed_table *t, uint64_t a, uint64_t b);
 /* Frees the entries that `lives` does not say true of; it may change them. */
 void keyed_keep(struct keyed_table *t, bool (*lives)(void *entry, const void *arg), const void *arg);
 /* All entries; the table is as at first. What entries own is the caller's to free before. */

@@ -8,7 +8,7 @@
 
 #include "detect/pauses.h"
 #include "finding.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 struct finding_list { /* zeroed at first; owns texts of the findings that hold now */
 	struct finding *items;

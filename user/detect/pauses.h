@@ -7,7 +7,7 @@
 #define RANKTRACE_PAUSES_H
 
 #include "known_phase.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 #define PAUSES_MAX 1024 /* of more the one that did not recur for longest is forgotten */
 

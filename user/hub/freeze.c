@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "model/ahead.h"
 
 #define SETTLE_NS 3000000000ull /* so that the consequences are in the window */
 #define APART_NS 10000000000ull
@@ -39,9 +40,8 @@ static bool is_concerned(const struct node *const *to, size_t n, const struct pr
 
 static size_t peer_add(const struct comm *c, const struct node **to, size_t n, size_t n_concerned)
 {
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
-		if (!mb->gone && !mb->proc->dead && !mb->proc->node->silent_ns &&
-		    !is_concerned(to, n_concerned, mb->proc))
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
+		if (!mb->gone && !mb->proc->dead && !mb->proc->node->silent_ns && !is_concerned(to, n_concerned, mb->proc))
 			return node_add(to, n, mb->proc->node);
 	return n;
 }
@@ -53,7 +53,7 @@ static size_t waiting_add(const struct finding *f, const struct model *m, const 
 
 	for (const struct comm *c = m->comms; c; c = c->next)
 		for (const struct member *mb = f->has_op && c->hash == f->comm ? c->members : NULL; mb;
-		     mb = mb->next_in_comm)
+		     mb = member_next_in_comm(mb))
 			if (n < WAITING_MAX && !mb->gone)
 				n = node_add(to, n, mb->proc->node);
 	return n;
@@ -74,7 +74,7 @@ size_t freeze_hosts(const struct finding *f, const struct model *m, const struct
 	for (int i = 0; i < f->n_ranks; i++) {
 		const struct proc *p = model_proc(m, finding_proc(f, i));
 
-		for (const struct member *mb = p ? p->members : NULL; mb; mb = mb->next_in_proc)
+		for (const struct member *mb = p ? p->members : NULL; mb; mb = member_next_in_proc(mb))
 			if (mb->comm)
 				n = peer_add(mb->comm, to, n, n_concerned);
 	}

@@ -6,6 +6,7 @@
 
 #include "base/larger.h"
 #include "command.h"
+#include "model/ahead.h"
 
 struct job_sum {
 	unsigned int ranks, unobserved;
@@ -80,7 +81,7 @@ static unsigned int ranks_of(const struct proc *p)
 
 	if (!p->shared)
 		return 1;
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		n += !mb->gone && is_first_of_rank(p, mb);
 	return n;
 }
@@ -89,12 +90,12 @@ static struct job_sum sum_of(const struct model *m)
 {
 	struct job_sum s = { 0 };
 
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p; p = proc_next(p)) {
 		unsigned int n = p->dead || p->is_child ? 0 : ranks_of(p);
 
 		s.ranks += n;
 		s.unobserved += proc_unobserved(p) ? n : 0;
-		for (const struct member *mb = n ? p->members : NULL; mb; mb = mb->next_in_proc)
+		for (const struct member *mb = n ? p->members : NULL; mb; mb = member_next_in_proc(mb))
 			member_count(&s, mb);
 	}
 	return s;

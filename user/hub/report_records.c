@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/larger.h"
 #include "hub/record_feed.h"
+#include "model/ahead.h"
 #include "schemas/collector.h"
 #include "tracers/nccl/wire/comm.h"
 #include "tracers/process/life.h"
@@ -321,6 +323,27 @@ int fed_settle(struct fed *f, struct pipeline *p)
 	return err;
 }
 
+#define FETCHED_MAX 16
+
+/* What the report will be added to lies all over the memory: it is fetched into the cache for all ranks at once. */
+static void report_fetch(const struct fed *f, const struct feed_to *to, const Cluster__NodeReport *r)
+{
+	uint64_t keys[FETCHED_MAX];
+	size_t n = smaller(r->n_processes, FETCHED_MAX);
+
+	for (size_t i = 0; i < n; i++) {
+		const Cluster__Process *p = r->processes[i];
+
+		keys[i] = proc_key(to->host->number, p->pid);
+		keyed_fetch(&f->procs, to->host->number, p->pid);
+		for (size_t k = 0; k < p->n_threads; k++)
+			keyed_fetch(&f->threads, keys[i], p->threads[k]->tid);
+	}
+	for (size_t i = 0; i < r->n_gpus; i++)
+		keyed_fetch(&f->gpus, to->host->number, r->gpus[i]->index);
+	model_fetch(pipeline_model(to->pipeline), keys, n);
+}
+
 int report_feed(struct fed *f, struct pipeline *p, const struct host *h, const Cluster__NodeReport *r, const char *job)
 {
 	struct feed_to to = { .pipeline = p, .host = h, .now_raw_ns = r->now_ns };
@@ -332,6 +355,7 @@ int report_feed(struct fed *f, struct pipeline *p, const struct host *h, const C
 		err = node_feed(&to);
 	}
 	err = err ? err : partial_feed(&to, n, r);
+	report_fetch(f, &to, r);
 	for (size_t i = 0; i < r->n_processes && !err; i++) {
 		const Cluster__Process *one = r->processes[i];
 		struct fed_proc *fed = is_of(one, job) ? keyed_get(&f->procs, h->number, one->pid, sizeof(*fed)) : NULL;

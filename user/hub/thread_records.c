@@ -93,8 +93,9 @@ static int at_feed(const struct feed_to *to, uint32_t pid, const Cluster__Thread
 	union {
 		struct record_task_at f;
 		char bytes[WIRE_SIZE_MAX];
-	} u = {};
+	} u;
 
+	u.f = (struct record_task_at){ 0 };
 	u.f.hdr = thread_hdr(to, RECORD_TASK_AT, sizeof(u.f), pid, t->tid, t->at_age_ns);
 	u.f.wchan_len = record_text_put(&u.f.hdr, 1024, t->wchan);
 	u.f.syscall_len = record_text_put(&u.f.hdr, 2048, t->syscall);

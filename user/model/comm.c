@@ -13,6 +13,7 @@
 #define NRANKS_MAX (1 << 20) /* more is a wrong read */
 #define MEMBERS_ALL 65536    /* of a host: then a process with MEMBERS_SURE of them gets no more */
 #define MEMBERS_SURE 16
+#define MEMBERS_FEW 8      /* so many are looked through: a hash table lies in more places of the memory */
 #define NCCL_IN_PROGRESS 7 /* a non-blocking communicator: it is there, and not to be used before it is ready */
 
 static struct comm_own *comm_new(struct model *m, uint64_t hash, uint64_t ts_ns)
@@ -62,7 +63,7 @@ void comm_free(struct comm_own *c)
 	free(c);
 }
 
-static void member_hold(struct comm *c, struct member *mb)
+static void member_hold(struct model *m, struct comm *c, struct member *mb)
 {
 	struct member_own *own = (struct member_own *)mb;
 
@@ -71,6 +72,7 @@ static void member_hold(struct comm *c, struct member *mb)
 		((struct member_own *)c->members)->at = &mb->next_in_comm;
 	own->at = &c->members;
 	c->members = mb;
+	m->state->ahead_stale = true;
 }
 
 static void comm_unlink(struct model *m, struct comm_own *c)
@@ -148,17 +150,20 @@ bool owners_differ(uint64_t a, uint64_t b)
 }
 
 /* Anybody can write any hash into memory of his own: a process of another user is in another communicator. */
-static uint64_t comm_key(const struct model *m, const struct proc *p, uint64_t hash)
+static uint64_t comm_key(const struct model *m, struct comm *of, const struct proc *p, uint64_t hash)
 {
-	const struct comm_own *c = comm_find(m, hash);
 	uint64_t owner = proc_owner(p);
+	const struct comm_own *c = comm_own(of);
 
+	if (of->hash && c->said == hash && !owners_differ(c->owner, owner)) /* it is in that one: as nearly always */
+		return of->hash;
+	c = comm_find(m, hash);
 	return c && owners_differ(c->owner, owner) ? hash_mix(hash, owner) : hash;
 }
 
 int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int nranks, uint64_t ts_ns)
 {
-	uint64_t key = hash ? comm_key(m, mb->proc, hash) : 0;
+	uint64_t key = hash ? comm_key(m, mb->comm, mb->proc, hash) : 0;
 	bool joins = key && mb->comm->hash != key;
 	struct comm_own *c;
 
@@ -170,7 +175,7 @@ int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int
 		c->owner = c->owner ? c->owner : proc_owner(mb->proc);
 		comm_leave(m, mb);
 		mb->comm = &c->c;
-		member_hold(&c->c, mb);
+		member_hold(m, &c->c, mb);
 		member_tied(m, mb);
 	}
 	comm_size(mb->comm, nranks);
@@ -182,7 +187,7 @@ int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int
 
 static struct member_own *member_new(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns)
 {
-	struct member_own *mb = calloc(1, sizeof(*mb));
+	struct member_own *mb = lines_alloc(sizeof(*mb));
 	struct comm_own *c = mb ? comm_new(m, 0, ts_ns) : NULL;
 
 	if (!c) {
@@ -200,7 +205,8 @@ static struct member_own *member_new(struct model *m, struct proc_own *p, uint64
 		free(mb);
 		return NULL;
 	}
-	member_hold(&c->c, &mb->m);
+	mb->m.at_addr = true;
+	member_hold(m, &c->c, &mb->m);
 	mb->m.next_in_proc = p->p.members; /* lint: the communicator is in the model's list */
 	p->p.members = &mb->m;
 	p->p.n_members++;
@@ -209,12 +215,25 @@ static struct member_own *member_new(struct model *m, struct proc_own *p, uint64
 	return mb;
 }
 
+void member_unhash(struct proc_own *p, struct member_own *mb)
+{
+	if (mb->m.at_addr)
+		HASH_DEL(p->members, mb);
+	mb->m.at_addr = false;
+}
+
 struct member_own *member_find(const struct proc_own *p, uint64_t addr)
 {
-	struct member_own *mb;
+	struct member_own *found;
 
-	HASH_FIND(hh, p->members, &addr, sizeof(addr), mb);
-	return mb;
+	if (p->p.n_members > MEMBERS_FEW) {
+		HASH_FIND(hh, p->members, &addr, sizeof(addr), found);
+		return found;
+	}
+	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
+		if (mb->at_addr && mb->addr == addr)
+			return (struct member_own *)mb;
+	return NULL;
 }
 
 /* A process that calls with another address each time is a member of so many communicators. */
@@ -237,7 +256,7 @@ int member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_n
 		return 0;
 	}
 	if (mb)
-		HASH_DEL(p->members, mb); /* stays in the lists, with its operations */
+		member_unhash(p, mb); /* stays in the lists, with its operations */
 	*ret = member_new(m, p, addr, ts_ns);
 	return *ret ? 0 : -ENOMEM;
 }
@@ -363,7 +382,7 @@ int member_rank(const struct member *mb)
 
 	if (!mb->proc->shared)
 		return proc_rank(mb->proc);
-	for (const struct member *o = mb->proc->members; o; o = o->next_in_proc)
+	for (const struct member *o = mb->proc->members; o; o = member_next_in_proc(o))
 		if (!o->gone && o->device == mb->device && o->comm->nranks > best->comm->nranks)
 			best = o;
 	return best->rank;

@@ -75,7 +75,7 @@ static int ranks_expected(const struct event *e, const struct comm *parent)
 		return e->comm_init.nranks > 0 ? e->comm_init.nranks : -1;
 	if (e->comm_init.kind != COMM_INIT_SPLIT)
 		return -1;
-	for (const struct member *mb = parent->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = parent->members; mb; mb = member_next_in_comm(mb))
 		if (!mb->from_init)
 			return -1;
 	return parent->nranks;

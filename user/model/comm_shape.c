@@ -56,7 +56,7 @@ static struct comm_shape shape_of(const struct comm *c)
 	struct comm_shape s = { .n = c->nranks, .stride = stride_of(c), .one_host = c->n_seen == c->nranks };
 	bool others = false, both_ways = false;
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		calls_count(mb, &s);
 		both_ways |= sends_both_ways(mb, &others);
 		s.one_host &= mb->proc->node == c->members->proc->node;
@@ -73,7 +73,7 @@ static enum parallelism comm_parallelism(const struct comm *c)
 
 	if (p->world_size < 2 || p->shared)
 		return PARALLEL_UNKNOWN;
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb)) {
 		if (mb->gone || mb->comm->nranks < 2 || !mb->comm->n_called)
 			continue;
 		if (n == SHAPES_MAX)

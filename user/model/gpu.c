@@ -17,7 +17,7 @@ struct gpu *gpu_get(struct node *n, uint32_t index)
 		link = &(*link)->next;
 	if (*link && (*link)->device.index == index)
 		return *link; /* lint: another one than above */
-	g = index < GPUS_MAX ? calloc(1, sizeof(*g)) : NULL;
+	g = index < GPUS_MAX ? lines_alloc(sizeof(*g)) : NULL;
 	if (!g)
 		return NULL;
 	g->node = n;

@@ -24,17 +24,16 @@ struct gpu_checkup {
 
 struct gpu {
 	struct node *node;
+	struct gpu *next;       /* by index */
+	struct gpu_procs procs; /* of the last answer that was not empty: a lost GPU shows none any more */
+	uint64_t n_samples, n_checkups;
 	struct gpu_device device; /* pci GPU_PCI_NONE: not known yet; n_nvlinks: the most that there were */
 	const char *name, *uuid;  /* "" unknown */
 	struct gpu_sampled samples[GPU_SAMPLES_KEPT]; /* ring: number i at i % GPU_SAMPLES_KEPT */
-	uint64_t n_samples;
 	struct gpu_checkup checkups[GPU_HEALTHS_KEPT];
-	uint64_t n_checkups;
 	struct gpu_health first; /* the first checkup: what was there before */
-	struct gpu_procs procs;  /* of the last answer that was not empty: a lost GPU shows none any more */
 	enum gpu_answer answer;
 	uint64_t answer_ns;                   /* since then */
-	struct gpu *next;                     /* by index */
 	struct gpu_usage usage[GPU_PIDS_MAX]; /* of procs, in their order; of another pid: not known */
 };
 

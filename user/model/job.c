@@ -114,7 +114,7 @@ static void comm_tie(const struct comm *c)
 
 	while (first && !is_here(first))
 		first = first->next_in_comm;
-	for (mb = first ? first->next_in_comm : NULL; mb; mb = mb->next_in_comm)
+	for (mb = first ? first->next_in_comm : NULL; mb; mb = member_next_in_comm(mb))
 		if (is_here(mb))
 			jobs_tie(proc_own(first->proc)->scope, proc_own(mb->proc)->scope);
 }
@@ -127,13 +127,13 @@ int jobs_tick(struct model *m)
 	if (!m->state->jobs_stale)
 		return 0;
 	jobs_begin(jobs);
-	for (struct proc *p = m->procs; p != m->past && !err; p = p->next)
+	for (struct proc *p = m->procs; p != m->past && !err; p = proc_next(p))
 		if (!p->dead && !p->is_child && proc_own(p)->scope)
 			err = jobs_rank(jobs, proc_own(p)->scope, p->rank, p->world_size);
 	for (const struct comm *c = m->comms; c && !err; c = c->next)
 		comm_tie(c);
 	one = err ? 0 : jobs_settle(jobs);
-	for (struct proc *p = m->procs; p; p = p->next)
+	for (struct proc *p = m->procs; p; p = proc_next(p))
 		if (proc_own(p)->scope)
 			p->job = proc_own(p)->scope->job;
 	m->state->jobs_stale = err || one;

@@ -93,7 +93,7 @@ static bool comm_sampled_only(const struct comm *c)
 {
 	bool sampled = false;
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		if (mb->last_call_ns && !mb->gone)
 			return false;
 		sampled |= mb->samples.n != 0;
@@ -152,7 +152,7 @@ static bool warm_now(const struct comm *c)
 
 	if (c->n_complete < COMM_WARMUP_OPS)
 		return false;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		if (member_steps(mb)->period_ops || proc_own(mb->proc)->warm)
 			return true;
 		shared |= mb->proc->shared;
@@ -191,7 +191,7 @@ static void warm_set(struct comm *c)
 {
 	comm_own(c)->warm = true;
 	c->lag_habit_s = habit_s(comm_own(c)); /* spares some, now */
-	for (struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		proc_own(mb->proc)->warm = true;
 }
 
@@ -230,7 +230,7 @@ static uint64_t sampled_since_ns(const struct comm *c, uint64_t seq, uint64_t ts
 {
 	uint64_t since = ts_ns;
 
-	for (const struct member *o = c->members; o; o = o->next_in_comm)
+	for (const struct member *o = c->members; o; o = member_next_in_comm(o))
 		since = smaller(since, stood_ahead_ns(o, seq, ts_ns));
 	return since;
 }
@@ -299,7 +299,7 @@ static int members_expected(const struct comm *c, int space)
 {
 	int n = 0;
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		n += member_comparable(mb, space);
 	return n;
 }
@@ -428,7 +428,7 @@ void comm_contradicted(const struct op *op)
 	s += op->seq % ENTRY_RING;
 	if (s->seq != op->seq || s->complete)
 		return;
-	for (struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		mb->blind |= !mb->proc->dead && mb->entered_seq[space] <= op->seq;
 }
 
@@ -471,7 +471,7 @@ static uint64_t rooted_entry_ns(const struct op *op, int space, bool root_gives)
 		return 0;
 	if (root_gives)
 		return c->by_rank[op->root] ? entry_of(member_op(c->by_rank[op->root], space, op->seq)) : 0;
-	for (const struct member *o = c->members; o; o = o->next_in_comm)
+	for (const struct member *o = c->members; o; o = member_next_in_comm(o))
 		if (member_comparable(o, space))
 			last = larger(last, entry_of(member_op(o, space, op->seq)));
 	return last;

@@ -47,11 +47,12 @@ static int tick_apply(struct model *m, const struct event *e)
 	int err = 0, one;
 
 	(void)e;
+	ahead_tick(m);
 	err = jobs_tick(m);
 	comm_inits_tick(m);
 	parallel_tick(m);
 	ops_tick(m);
-	for (struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		one = steps_tick(m, proc_own(p));
 		err = err ? err : one;
 	}
@@ -76,7 +77,7 @@ static void marks_forget(struct proc_own *p)
 static int loss_apply(struct model *m, const struct event *e)
 {
 	m->lost += e->loss.lost;
-	for (struct proc *p = m->procs; p && e->loss.lost && e->loss.class == LOSS_NORMAL; p = p->next)
+	for (struct proc *p = m->procs; p && e->loss.lost && e->loss.class == LOSS_NORMAL; p = proc_next(p))
 		marks_forget(proc_own(p));
 	if (e->loss.lost && e->loss.class != LOSS_BULK) /* no verdict rests on what the burst tier sees */
 		m->last_loss_ns = e->ts_ns;
@@ -113,7 +114,7 @@ static int stop_apply(struct model *m, const struct event *e)
 	(void)e;
 	m->stopped = true;
 	open = calloc(cap, sizeof(struct op *));
-	for (struct proc *p = m->procs; p; p = p->next)
+	for (struct proc *p = m->procs; p; p = proc_next(p))
 		for (struct op *op = p->last_op; op; op = op->prev_in_proc)
 			if (open && n < cap && !op_own(op)->queued_out)
 				open[n++] = op; /* lint: without room, n stays 0 */

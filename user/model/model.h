@@ -37,6 +37,7 @@
 struct task { /* one thread of a rank or of a rank's child */
 	uint32_t tid, tgid;
 	const char *name;
+	struct task *next; /* of proc */
 	struct proc *proc;
 	enum task_state state;
 	uint64_t since_ns;                                /* in `state` */
@@ -49,7 +50,6 @@ struct task { /* one thread of a rank or of a rank's child */
 	uint64_t blocked_since_ns;
 	const char *kernel_stack, *user_stack, *wchan, *syscall, *file, *mount;
 	bool mmap_lock_held, frozen; /* frozen: stopped, by its cgroup */
-	struct task *next;           /* of proc */
 	uint64_t stopped_ns;         /* total of the last scan; part of sleep_ns */
 	uint64_t at_ns; /* wchan, syscall and file are of that time, of a thread that is not blocked; 0 never */
 	struct task_stack stack;
@@ -75,6 +75,7 @@ struct proc {
 	/* First, in two lines of the cache, what walks over all processes look at: each detector takes one at each
 	 * tick. */
 	struct proc *next; /* of model */
+	const void *ahead; /* a hint for proc_next() */
 	bool is_child, dead;
 	bool shared;     /* several ranks of one communicator are in it: no number is its own, see member_rank() */
 	bool by_threads; /* shared, and its ranks were called for by several threads: each has a clock of its own */
@@ -86,13 +87,15 @@ struct proc {
 	struct task *tasks;
 	uint64_t key; /* proc_key(): of all hosts' processes */
 	struct node *node;
-	struct call *calls;                 /* host waits in flight, one per thread at most */
-	uint32_t tgid, ns_pid, parent_tgid; /* on its node */
-	int local_rank, world_size;         /* -1 unknown */
-	bool comms_scanned;                 /* its memory was scanned, and every communicator in it was sampled */
-	bool gc_visible;                    /* its interpreter's collections of garbage are probed */
-	bool has_phases;                    /* its steps have phases, and are counted by them: model_step_done() */
+	struct call *calls; /* host waits in flight, one per thread at most */
+	uint64_t n_ops;     /* all operations called so far */
+	uint32_t tgid;      /* on its node */
+	int world_size;     /* -1 unknown */
+	bool comms_scanned; /* its memory was scanned, and every communicator in it was sampled */
+	bool gc_visible;    /* its interpreter's collections of garbage are probed */
+	bool has_phases;    /* its steps have phases, and are counted by them: model_step_done() */
 	bool end_run_known;
+	uint32_t n_tasks;
 	struct proc *leader;   /* the rank's own process; self when it is that */
 	uint64_t last_call_ns; /* newest sign of its host code: an operation, a wait or its end, a creation call */
 	uint64_t reported_ns;  /* of another host, which sees its calls: it last said where they stand; 0 never */
@@ -106,7 +109,8 @@ struct proc {
 	int exit_code, exit_signal;
 	uint64_t exit_ns;
 	uint64_t end_run_ns; /* CPU of threads that ended since the main one was scanned, after their own scan */
-	uint64_t n_ops;      /* all operations called so far */
+	uint32_t ns_pid, parent_tgid; /* on its node */
+	int local_rank;               /* -1 unknown */
 	uint64_t n_gpu_spans;
 	const char *name, *container, *pod, *pod_name, *namespace, *slurm_job, *slurm_step; /* "" unknown */
 	uint32_t n_members;
@@ -131,6 +135,8 @@ struct proc {
 	struct storage *storage, *storage_of_rank; /* as it reports; of a rank's own process: with its children's */
 	struct phase_totals phase_totals;
 };
+
+#define PROC_WALKED_BYTES 128
 
 /* SEQ_GRAPH: collectives that ran in a graph launch (NCCL's counters leave these out). P2P: struct p2p_seq. */
 enum { SEQ_COLL, SEQ_ALLTOALL, SEQ_GATHER, SEQ_SCATTER, SEQ_GRAPH, SEQ_SPACES };
@@ -166,49 +172,41 @@ struct p2p_seq {             /* with one peer; index 0 Send, 1 Recv */
 	bool ahead_known, passed[2]; /* passed: it went on past its next one, as its host reports */
 };
 
-struct samples {           /* what samples of the communicator from outside showed; the newest one */
-	uint64_t seen_ns;  /* the newest */
-	uint64_t since_ns; /* the first that showed these counters: the last of these calls was before it */
-	bool counted;      /* this NCCL keeps counters that move */
-	bool moved;        /* they moved between two samples */
-	bool aborted;
-	uint32_t round;               /* struct proc.sample_rounds then */
-	uint64_t n;                   /* samples; 0 never */
-	uint64_t after_ns;            /* the one before that: the last of these calls was after it; 0 none */
-	uint64_t stood_ns, stood_seq; /* the counters before these were seen more than once: since when, and their sum;
-					 0 they were not */
-	uint64_t counters[OP_KINDS_COUNTED];
-	int async_result, init_state; /* ncclResult_t */
-};
-
 /* One rank in one communicator. Large jobs have tens of thousands, and judging is going through them: what that reads
- * lies together, at the beginning. */
+ * lies together in three lines of the cache, at the beginning (ahead.h). */
 struct member {
 	struct comm *comm;
 	struct proc *proc;
 	struct member *next_in_comm, *next_in_proc;
+	const void *ahead_in_comm, *ahead_proc; /* hints for member_next_in_comm(): a member, and the process of one */
+	const void *ahead_in_proc;              /* a hint for member_next_in_proc() */
 	bool from_init, p2p_reported; /* creation was seen: sequences start at 0; its host reports those of P2P */
 	bool gone;
+	bool at_addr;   /* its address means it, not one that came later */
 	bool seq_known; /* SEQ_COLL is absolute: met at its creation, or from NCCL's counters */
 	bool blind;     /* operations that NCCL does not count were missed: their numbers cannot be compared any more */
-	int rank;       /* in the communicator; -1 unknown */
-	int device;
+
+	int rank;                         /* in the communicator; -1 unknown */
 	int n_p2p;                        /* entries of p2p, by rank of the peer */
 	uint64_t entered_seq[SEQ_SPACES]; /* next_seq less the operations of a group that is still open */
 	uint64_t last_call_ns;
-	struct op *first_open;             /* oldest whose end is not known, NULL none */
-	struct op *ops, *ops_tail, *asked; /* oldest to newest, through next; asked: member_op()'s last of SEQ_COLL */
-	size_t n_ops;
+	struct op *first_open; /* oldest whose end is not known, NULL none */
+
 	struct samples samples;
 	struct proxies proxies;
+	struct op *ops, *ops_tail, *asked; /* oldest to newest, through next; asked: member_op()'s last of SEQ_COLL */
+	size_t n_ops;
+	uint64_t addr; /* ncclComm* in that process */
+	int device;
 	uint64_t next_seq[SEQ_SPACES];
-	uint64_t addr;                  /* ncclComm* in that process */
 	uint64_t n_called[OP_KIND_MAX]; /* operations seen */
 	uint64_t base_seq;              /* counter value when met; 0 if met at its creation */
 	struct p2p_seq *p2p;
 	size_t n_pending;    /* operations called in a group that is still open */
 	uint64_t checked_ns; /* NCCL's counters last agreed with, or corrected, next_seq */
 };
+#define MEMBER_COMPARED_BYTES 128 /* up to `samples` */
+#define MEMBER_WALKED_BYTES 192   /* with these */
 
 struct op {
 	struct member *member;

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "model/model.h"
+#include "model/ahead.h"
 
 static int room_make(struct model *m, uint32_t number)
 {
@@ -113,7 +113,7 @@ const struct gpu *proc_gpu(const struct proc *p)
 /* Whatever the driver's list says: it is read now and then, and a process may be seen when it has one of them. */
 static bool on_several_gpus(const struct proc *p)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (mb->device >= 0 && mb->device != p->members->device)
 			return true;
 	return false;

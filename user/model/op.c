@@ -378,12 +378,12 @@ void ops_tick(struct model *m)
 {
 	uint64_t n = 0, each;
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		n += p->last_op && !p->dead;
 	each = MODEL_OPS_ALL / (n ? n : 1);
 	m->state->ops_kept = larger(smaller(each, 2 * MODEL_OPS_KEPT), MODEL_OPS_MIN);
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
-		for (struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
+		for (struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 			if (mb->n_ops > 1)
 				ops_bound(m, mb);
 }

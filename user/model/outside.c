@@ -75,7 +75,7 @@ static bool by_samples_alone(const struct member *mb)
 
 void members_forget_sampled(struct proc *p)
 {
-	for (struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (by_samples_alone(mb))
 			member_forget(mb);
 }
@@ -88,7 +88,7 @@ static void round_begin(struct proc *p, uint64_t ts_ns)
 		return;
 	p->sampled_ns = ts_ns;
 	p->sample_rounds++;
-	for (struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (by_samples_alone(mb) && p->sample_rounds - mb->samples.round > STALE_ROUNDS)
 			member_forget(mb);
 }

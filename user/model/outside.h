@@ -33,6 +33,21 @@ struct proc_outside {              /* of a process that was sampled from outside
 
 #define PROXY_PARTS_KEPT 256
 
+struct samples {           /* what samples of the communicator from outside showed; the newest one */
+	uint64_t seen_ns;  /* the newest */
+	uint64_t since_ns; /* the first that showed these counters: the last of these calls was before it */
+	bool counted;      /* this NCCL keeps counters that move */
+	bool moved;        /* they moved between two samples */
+	bool aborted;
+	uint32_t round;               /* struct proc.sample_rounds then */
+	uint64_t n;                   /* samples; 0 never */
+	uint64_t after_ns;            /* the one before that: the last of these calls was after it; 0 none */
+	uint64_t stood_ns, stood_seq; /* the counters before these were seen more than once: since when, and their sum;
+					 0 they were not */
+	uint64_t counters[OP_KINDS_COUNTED];
+	int async_result, init_state; /* ncclResult_t */
+};
+
 /* How far the member's transfers over the network are: the newest sample of NCCL's proxy that is whole. */
 struct proxies {
 	uint64_t n_samples; /* 0 never */

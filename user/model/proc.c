@@ -11,6 +11,7 @@
 #include "base/larger.h"
 #include "model/state.h"
 
+#define TASKS_FEW 8 /* so many are looked through, see MEMBERS_FEW */
 #define FORK_KNOWN_NS \
 	1000000000ull /* a process known longer is not the one that is forked now: the pid is used again \
 		       */
@@ -18,7 +19,7 @@
 static struct proc_own *proc_new(struct model *m, uint64_t key, uint64_t ts_ns)
 {
 	struct node *n = node_get(m, key >> 32);
-	struct proc_own *p = n ? calloc(1, sizeof(*p)) : NULL;
+	struct proc_own *p = n ? lines_alloc(sizeof(*p)) : NULL;
 
 	if (!p)
 		return NULL;
@@ -43,6 +44,7 @@ static struct proc_own *proc_new(struct model *m, uint64_t key, uint64_t ts_ns)
 	*m->procs_tail = &p->p;
 	m->procs_tail = &p->p.next;
 	m->n_procs++;
+	m->state->ahead_stale = true;
 	n->n_procs++;
 	return p;
 }
@@ -52,13 +54,19 @@ void proc_unhash(struct model *m, struct proc_own *p)
 	if (p->hashed)
 		HASH_DEL(m->state->procs, p);
 	p->hashed = false;
+	if (m->state->found == p)
+		m->state->found = NULL;
 }
 
 static struct proc_own *proc_find(const struct model *m, uint64_t key)
 {
-	struct proc_own *p;
+	struct proc_own *p = m->state->found;
 
+	if (p && p->p.key == key)
+		return p;
 	HASH_FIND(hh, m->state->procs, &key, sizeof(key), p);
+	if (p)
+		m->state->found = p;
 	return p;
 }
 
@@ -78,7 +86,7 @@ const struct proc *model_proc(const struct model *m, uint64_t proc)
 
 static struct task_own *task_new(struct proc_own *p, uint32_t tid)
 {
-	struct task_own *t = calloc(1, sizeof(*t));
+	struct task_own *t = lines_alloc(sizeof(*t));
 
 	if (!t)
 		return NULL;
@@ -94,15 +102,22 @@ static struct task_own *task_new(struct proc_own *p, uint32_t tid)
 	}
 	t->t.next = p->p.tasks;
 	p->p.tasks = &t->t;
+	p->p.n_tasks++;
 	return t;
 }
 
 static struct task_own *task_find(const struct proc_own *p, uint32_t tid)
 {
-	struct task_own *t;
+	struct task_own *found;
 
-	HASH_FIND(hh, p->tasks, &tid, sizeof(tid), t);
-	return t;
+	if (p->p.n_tasks > TASKS_FEW) {
+		HASH_FIND(hh, p->tasks, &tid, sizeof(tid), found);
+		return found;
+	}
+	for (struct task *t = p->p.tasks; t; t = t->next)
+		if (t->tid == tid)
+			return (struct task_own *)t;
+	return NULL;
 }
 
 struct task_own *task_get(struct proc_own *p, uint32_t tid)
@@ -128,6 +143,7 @@ static void task_free(struct proc_own *p, struct task_own *t)
 		link = &(*link)->next;
 	if (*link)
 		*link = t->t.next;
+	p->p.n_tasks--;
 	HASH_DEL(p->tasks, t); /* lint: t is in the table */
 	free(t->pending);
 	free(t->said);
@@ -141,7 +157,7 @@ static void proc_reset(struct model *m, struct proc_own *p)
 	rank_clocks_free(&p->p);
 	comm_inits_forget_proc(m, &p->p);
 	qps_gone_proc(m, &p->p);
-	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc) {
+	for (struct member *mb = p->p.members; mb; mb = member_next_in_proc(mb)) {
 		member_forget(mb);
 		mb->n_pending = 0;
 	}
@@ -168,7 +184,7 @@ static void proc_unprobe(struct model *m, struct proc_own *p)
 {
 	bool called = false;
 
-	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc) {
+	for (struct member *mb = p->p.members; mb; mb = member_next_in_proc(mb)) {
 		called |= !mb->gone && mb->last_call_ns;
 		if (mb->last_call_ns)
 			member_forget(mb);
@@ -255,7 +271,7 @@ void proc_free(struct proc_own *p)
 		task_free(p, t);
 	}
 	HASH_ITER (hh, p->members, mb, next_mb) {
-		HASH_DEL(p->members, mb);
+		member_unhash(p, mb);
 	}
 	for (struct member *m = p->p.members, *m_next; m; m = m_next) {
 		m_next = m->next_in_proc;
@@ -269,7 +285,7 @@ static void proc_die(struct model *m, struct proc_own *p, uint64_t ts_ns)
 	m->state->jobs_stale |= !p->p.is_child;
 	p->p.dead = true;
 	p->p.exit_ns = ts_ns;
-	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
+	for (struct member *mb = p->p.members; mb; mb = member_next_in_proc(mb))
 		mb->n_pending = 0; /* what their threads held back never comes */
 	while (p->p.tasks)
 		task_free(p, (struct task_own *)p->p.tasks);
@@ -503,7 +519,7 @@ static void blocked_end(struct model *m, const struct event *e)
 {
 	struct task_own *t;
 
-	for (struct proc *p = m->procs; p; p = p->next) {
+	for (struct proc *p = m->procs; p; p = proc_next(p)) {
 		if (p->node->number != e->node || (e->tgid && p->tgid != e->tgid))
 			continue;
 		t = task_find(proc_own(p), e->tid);
@@ -553,7 +569,7 @@ int proc_rank(const struct proc *p)
 		return -1;
 	if (p->rank >= 0)
 		return p->rank;
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (mb->rank >= 0 && (!best || mb->comm->nranks > best->comm->nranks))
 			best = mb;
 	return best ? best->rank : -1;

@@ -18,7 +18,7 @@
 
 static bool comm_idle(const struct comm *c)
 {
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		if ((!mb->gone && !mb->proc->dead) || mb->n_pending)
 			return false;
 	return true;
@@ -32,8 +32,7 @@ static void member_unlink(struct model *m, struct member *mb)
 	while (*link != mb)
 		link = &(*link)->next_in_proc;
 	*link = mb->next_in_proc;
-	if (member_find(p, mb->addr) == (struct member_own *)mb)
-		HASH_DEL(p->members, (struct member_own *)mb);
+	member_unhash(p, (struct member_own *)mb);
 	p->p.n_members--;
 	p->p.node->n_members--;
 	m->n_members--;
@@ -47,7 +46,7 @@ static void comm_reap(struct model *m, struct comm *c)
 	struct member *mb, *next;
 	size_t n_ops = 0;
 
-	for (mb = c->members; mb; mb = mb->next_in_comm) {
+	for (mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		n_ops += mb->n_ops;
 		while (mb->ops)
 			op_drop(m, mb->ops);
@@ -61,7 +60,7 @@ static void comm_reap(struct model *m, struct comm *c)
 /* A process that makes one after the other may have so many that are over that it gets no more. */
 static bool comm_crowds(const struct comm *c)
 {
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		if (mb->proc->n_members > MODEL_MEMBERS_MAX / 2)
 			return true;
 	return false;
@@ -104,7 +103,7 @@ static struct census census_of(const struct model *m)
 {
 	struct census n = { 0 };
 
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p; p = proc_next(p)) {
 		n.dead += p->dead;
 		n.dead_ranks += p->dead && is_rank(p);
 	}
@@ -113,9 +112,9 @@ static struct census census_of(const struct model *m)
 
 static void leaders_keep(struct model *m)
 {
-	for (struct proc *p = m->procs; p; p = p->next)
+	for (struct proc *p = m->procs; p; p = proc_next(p))
 		proc_own(p)->needed = false;
-	for (struct proc *p = m->procs; p; p = p->next)
+	for (struct proc *p = m->procs; p; p = proc_next(p))
 		if (!p->dead && p->leader)
 			proc_own(p->leader)->needed = true;
 }
@@ -170,6 +169,7 @@ static void proc_reap(struct model *m, struct proc *p)
 	p->node->n_procs--;
 	proc_free(proc_own(p));
 	m->n_procs--;
+	m->state->ahead_stale = true;
 }
 
 static void procs_sweep(struct model *m)
@@ -178,7 +178,7 @@ static void procs_sweep(struct model *m)
 	struct walk w;
 
 	procs_choose(m);
-	for (struct proc *p = m->procs; p; p = p->next)
+	for (struct proc *p = m->procs; p; p = proc_next(p))
 		if (p->leader && proc_own(p->leader)->reaped)
 			p->leader = NULL;
 	w = walk_begin(m);

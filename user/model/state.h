@@ -9,6 +9,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "model/ahead.h"
 #include "model/qp_private.h"
 
 #define STREAM_ITEMS_MAX 8192 /* queued and not known done, per stream */
@@ -39,8 +40,7 @@ struct captured {      /* one thing in a graph: an operation, or a wait of one o
 	uint64_t dep_n; /* waits for the first dep_n things of dep_lane */
 };
 
-/* What was captured. A lane is a stream that took part, 0 the one that began. Shared by a graph, its clones and execs.
- */
+/* What was captured. A lane is a stream that took part, 0 the one that began. Of a graph, its clones and execs. */
 struct work {
 	int refs, n_lanes;
 	bool cut; /* there was more */
@@ -148,8 +148,7 @@ struct proc_own {
 	struct job_scope *scope; /* NULL: nothing is known of it */
 	bool hashed;
 	bool warm;     /* its first steps are over: some communicator of it was warm */
-	bool unprobed; /* its probes were taken away, by its tier or all by the budget: what one still shows is of
-			  before */
+	bool unprobed; /* its probes were taken away, by its tier or the budget: what one still shows is of before */
 	bool needed, reaped, past; /* while sweeping: leader of a living process; to be freed; to come last */
 	struct task_own *tasks;
 	struct member_own *members;
@@ -200,8 +199,8 @@ struct comm_own {
 };
 
 struct model_state {
-	struct proc_own *procs;   /* by proc_key(), the living or newest */
-	struct rank_procs *ranks; /* by rank */
+	struct proc_own *procs, *found; /* by proc_key(), the living or newest; the last that was asked for */
+	struct rank_procs *ranks;       /* by rank */
 	uint64_t n_procs_ever;
 	struct comm_own *comms;             /* by hash */
 	struct op_own *out_head, *out_tail; /* for model_next_ended */
@@ -218,7 +217,7 @@ struct model_state {
 	struct jobs *jobs;
 	struct step_done step_done; /* of the newest event, if it has one */
 	bool has_step_done;
-	bool jobs_stale; /* processes or communicators changed since jobs_tick() */
+	bool ahead_stale, jobs_stale; /* processes or communicators changed since ahead_tick(), jobs_tick() */
 };
 
 static inline struct proc_own *proc_own(struct proc *p)
@@ -255,6 +254,7 @@ void member_tied(struct model *m, const struct member *mb); /* it joined its com
 int jobs_tick(struct model *m);
 
 /* comm.c */
+void member_unhash(struct proc_own *p, struct member_own *mb); /* its address may be another's */
 struct member_own *member_find(const struct proc_own *p, uint64_t addr);
 /* Makes it; an address that was given back belongs to another communicator when it is met again. NULL in *ret:
  * -ENOMEM, or 0 where the process has too many: counted, and not followed. */
@@ -332,8 +332,8 @@ int stream_apply(struct model *m, const struct event *e);                 /* SYN
 void stream_take_out(struct op *op);                                      /* it is queued nowhere any more */
 void streams_free(struct proc_own *p);
 
-/* counter.c */
-int counter_apply(struct model *m, const struct event *e); /* COUNTER */
+/* counter.c: COUNTER */
+int counter_apply(struct model *m, const struct event *e);
 void counters_free(struct proc *p);
 /* storage/storage.c */
 int storage_apply(struct model *m, const struct event *e); /* STORAGE */
@@ -372,9 +372,9 @@ void proc_io_scanned(struct proc *p, uint64_t bytes, uint64_t ts_ns); /* in all;
 void reap_tick(struct model *m);
 void reap_died(struct model *m);
 
-/* snapshot.c */
-int snapshot_apply(struct model *m, const struct event *e); /* SNAPSHOT */
-void snapshot_free(struct model_state *st);                 /* the numbers of captured work */
+/* snapshot.c: SNAPSHOT; the numbers of captured work */
+int snapshot_apply(struct model *m, const struct event *e);
+void snapshot_free(struct model_state *st);
 
 /* phases.c */
 int phases_apply(struct model *m, const struct event *e);        /* TORCH */

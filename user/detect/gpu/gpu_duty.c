@@ -50,6 +50,7 @@ struct duty_job {           /* of one host */
 	const struct job_id *job;
 	int n_now;
 	uint64_t procs_now[GPU_ROUND_RANKS_MAX]; /* as of this tick */
+	const struct gpu *gpus_now[GPU_ROUND_RANKS_MAX];
 	struct gpu_rounds rounds;
 	bool shared; /* its ranks are a communicator of their own in a larger job */
 	struct slow slow[GPU_ROUND_RANKS_MAX];
@@ -268,7 +269,7 @@ static int report(const struct duty_job *j, const struct model *m, int r, struct
 
 static bool is_subject(const struct proc *p)
 {
-	return !p->dead && !p->is_child && proc_gpu(p);
+	return !p->dead && !p->is_child;
 }
 
 /* Ranks are compared with those of their host: samples of several hosts are no round. */
@@ -285,13 +286,19 @@ static int ranks_sort(struct gpu_duty *d, const struct model *m)
 {
 	for (struct duty_job *j = d->jobs.all; j; j = j->keyed.next)
 		j->n_now = 0;
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
-		struct duty_job *j = is_subject(p) ? job_of(d, p) : NULL;
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
+		const struct gpu *gpu = is_subject(p) ? proc_gpu(p) : NULL;
+		struct duty_job *j;
 
-		if (!j && is_subject(p))
+		if (!gpu)
+			continue;
+		j = job_of(d, p);
+		if (!j)
 			return -ENOMEM;
-		if (j && j->n_now < GPU_ROUND_RANKS_MAX)
+		if (j->n_now < GPU_ROUND_RANKS_MAX) {
+			j->gpus_now[j->n_now] = gpu;
 			j->procs_now[j->n_now++] = p->key;
+		}
 	}
 	return 0;
 }
@@ -306,7 +313,7 @@ static int job_tick(struct duty_job *j, const struct model *m, struct finding_li
 		memset(j->slow, 0, sizeof(j->slow));
 	if (g->n < 2)
 		return 0;
-	if (gpu_rounds_take(g, m)) {
+	if (gpu_rounds_take(g, j->gpus_now)) {
 		j->shared = gpu_group_is_own(m, g->procs, g->n);
 		if (gpu_rounds_kept(g) >= 4)
 			decide(j);

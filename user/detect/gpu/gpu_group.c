@@ -19,7 +19,7 @@ static bool is_theirs(const uint64_t *procs, int n, const struct comm *c, int wo
 
 	if (c->nranks != n || c->nranks >= world_size)
 		return false;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		if (!mb->gone && !has_proc(procs, n, mb->proc->key))
 			return false;
 		members += !mb->gone;
@@ -31,7 +31,7 @@ bool gpu_group_is_own(const struct model *m, const uint64_t *procs, int n)
 {
 	const struct proc *first = model_proc(m, procs[0]);
 
-	for (const struct member *mb = first ? first->members : NULL; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = first ? first->members : NULL; mb; mb = member_next_in_proc(mb))
 		if (!mb->gone && is_theirs(procs, n, mb->comm, first->world_size))
 			return true;
 	return false;

@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_DETECT_GPU_GROUP_H
 #define RANKTRACE_DETECT_GPU_GROUP_H
 
-#include "model/model.h"
+#include "model/ahead.h"
 
 /* Are these processes, by key, all ranks of one communicator, and not of the whole job? They wait for each other in
  * each of its operations. */

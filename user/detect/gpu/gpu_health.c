@@ -212,7 +212,7 @@ static bool is_reported(const struct one *o, int f)
 
 static void ranks_add(struct finding *f, const struct model *m, const struct gpu *g)
 {
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p; p = proc_next(p))
 		if (!p->is_child && gpu_has_proc(g, p) && (!p->dead || m->now_ns < p->exit_ns + HOLD_NS))
 			finding_add_rank(f, proc_rank(p), p->key);
 }

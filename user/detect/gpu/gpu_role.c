@@ -185,7 +185,7 @@ struct gpu_odd gpu_odd_find(const struct model *m, const struct job_id *job, uin
 	struct gpu_odd o = { 0 };
 	int world_size = 0;
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		struct gpu_activity a;
 
 		if (!is_rank_of(p, job))
@@ -202,7 +202,7 @@ struct gpu_odd gpu_odd_find(const struct model *m, const struct job_id *job, uin
 
 bool gpu_some_without_work(const struct model *m, const struct job_id *job, uint64_t since_ns)
 {
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		enum gpu_role role = is_rank_of(p, job) ? rank_gpu(m, p, since_ns).role : GPU_ROLE_UNKNOWN;
 
 		if (role == GPU_ROLE_OTHER_KERNEL || role == GPU_ROLE_IDLE)
@@ -264,7 +264,7 @@ void gpu_odd_note(struct finding *f, struct finding_list *found, const struct mo
 		finding_note(f, EVIDENCE_TENSOR_PERCENT, o->of.tensor);
 		finding_note(f, EVIDENCE_DRAM_PERCENT, o->of.dram);
 	}
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		if (is_rank_of(p, job)) {
 			struct gpu_activity a = rank_gpu(m, p, since_ns);
 

@@ -65,14 +65,13 @@ static void quotients(struct gpu_round *to, int n)
 	}
 }
 
-bool gpu_rounds_take(struct gpu_rounds *g, const struct model *m)
+bool gpu_rounds_take(struct gpu_rounds *g, const struct gpu *const *gpus)
 {
 	struct gpu_round now = { 0 };
 	uint64_t newest_ns = 0;
 
 	for (int r = 0; r < g->n; r++) {
-		const struct gpu *gpu = proc_gpu(model_proc(m, g->procs[r]));
-		const struct gpu_sampled *l = gpu ? gpu_sample(gpu, 0) : NULL;
+		const struct gpu_sampled *l = gpu_sample(gpus[r], 0);
 
 		if (!l || l->ts_ns <= g->last_ns)
 			return false;

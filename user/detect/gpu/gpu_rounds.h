@@ -43,7 +43,7 @@ struct gpu_rounds {
 /* Other ranks than before: begins anew, and returns true. */
 bool gpu_rounds_ranks(struct gpu_rounds *g, const uint64_t *procs, int n);
 /* Takes the newest sample of every rank's GPU, if they are one round, a new one, and all of them train. */
-bool gpu_rounds_take(struct gpu_rounds *g, const struct model *m);
+bool gpu_rounds_take(struct gpu_rounds *g, const struct gpu *const *gpus);
 uint64_t gpu_rounds_kept(const struct gpu_rounds *g);
 const struct gpu_round *gpu_round_at(const struct gpu_rounds *g, uint64_t i); /* i-th newest of those kept */
 /* Of the rounds [from, to), 0 the newest, of rank `r` in the order of procs: the mean, 0 of none; the standard

@@ -63,7 +63,7 @@ static bool is_old(const struct model *m, const struct pending *pend)
 
 	if (!m->reported || !mb || pend->space != SEQ_COLL || !member_by_counters(mb))
 		return false;
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+	for (const struct member *o = mb->comm->members; o; o = member_next_in_comm(o))
 		if (o->proc->node != mb->proc->node && !o->proc->dead && member_comparable(o, SEQ_COLL) &&
 		    o->entered_seq[SEQ_COLL] > pend->seq && o->samples.since_ns >= mb->samples.seen_ns)
 			return true;
@@ -106,7 +106,7 @@ static bool network_excuses(const struct model *m, const struct suspect *s, cons
 {
 	if (s->is_hang || c->class != HANG_MISSING_ENTER || m->now_ns >= s->pending.since_ns + LINK_TIMEOUT_NS)
 		return false;
-	for (const struct member *mb = s->pending.member->comm->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = s->pending.member->comm->members; mb; mb = member_next_in_comm(mb))
 		if (!mb->gone && link_cause_key(m, found, mb->proc))
 			return true;
 	return false;

@@ -110,7 +110,7 @@ static bool any_seat_works(const struct model *m, const struct proc *p, uint64_t
 /* Some rank of the job that waits for nothing known works, or may do so. */
 static bool anyone_works(const struct model *m, uint64_t since_ns)
 {
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p; p = proc_next(p)) {
 		if (p->dead || p->is_child)
 			continue;
 		if (p->shared && any_seat_works(m, p, since_ns))
@@ -266,7 +266,7 @@ static bool job_goes_on_elsewhere(const struct model *m, const struct comm_init 
 	const struct proc *one = b->members->proc;
 	int n = 0;
 
-	for (const struct proc *p = m->procs; p && !one->shared; p = p->next)
+	for (const struct proc *p = m->procs; p && !one->shared; p = proc_next(p))
 		n += !p->dead && !p->is_child && p->rank >= 0 && p->job == one->job && p->world_size == one->world_size;
 	return n < one->world_size && !one->shared;
 }
@@ -329,7 +329,7 @@ static uint64_t outside_since(const struct comm *c)
 
 	if (!c->by_rank || c->n_seen == c->nranks || c->highest_seq[SEQ_COLL])
 		return 0;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		const struct samples *s = &mb->samples;
 
 		if (mb->gone || mb->last_call_ns || !s->init_state || s->seen_ns <= s->since_ns)
@@ -396,7 +396,7 @@ static int report_outside(const struct model *m, struct finding_list *found)
 	for (const struct comm *c = m->comms; c && !err; c = c->next) {
 		uint64_t since = outside_since(c);
 
-		for (const struct proc *p = since ? m->procs : NULL; p && !err; p = p->next)
+		for (const struct proc *p = since ? m->procs : NULL; p && !err; p = proc_next(p))
 			if (is_missing(c, p))
 				err = outside_report_rank(m, c, p, since, found);
 	}

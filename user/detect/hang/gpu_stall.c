@@ -63,7 +63,7 @@ static bool member_stands(const struct model *m, const struct member *mb, struct
 /* Its calls are seen: those of a member that waits are no sign of progress, since it makes none. */
 static bool proc_by_calls(const struct proc *p)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (!mb->gone && mb->last_call_ns)
 			return true;
 	return false;
@@ -76,7 +76,7 @@ static uint64_t proc_moved_ns(const struct model *m, const struct proc *p, struc
 
 	if (proc_by_calls(p))
 		return p->last_call_ns;
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb)) {
 		if (!member_stands(m, mb, memo))
 			return 0;
 		if (!mb->gone && mb->samples.since_ns > newest)
@@ -108,7 +108,7 @@ static void moved_at(struct gpu_stall_job *j, uint64_t moved_ns)
 /* The newest sign of progress of any member, whether or not all do not move now. */
 static void job_moved(struct gpu_stall_job *j, const struct proc *p)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		moved_at(j, mb->samples.n ? mb->samples.since_ns : 0);
 	if (proc_by_calls(p))
 		moved_at(j, p->last_call_ns);
@@ -126,7 +126,7 @@ int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m)
 	jobs_forget(&s->forgetting, &s->jobs, m, NULL);
 	for (struct gpu_stall_job *j = s->jobs.all; j; j = j->keyed.next)
 		j->live = false;
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		struct gpu_stall_job *j = is_member_proc(p) ? job_get(s, p->job) : NULL;
 
 		if (!j && is_member_proc(p))
@@ -173,9 +173,9 @@ static const struct member *last_moved(const struct model *m, const struct job_i
 {
 	const struct member *best = NULL;
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		for (const struct member *mb = is_member_proc(p) && p->job == job ? p->members : NULL; mb;
-		     mb = mb->next_in_proc)
+		     mb = member_next_in_proc(mb))
 			if (!mb->gone && mb->entered_seq[SEQ_COLL] &&
 			    (!best || mb->samples.since_ns > best->samples.since_ns))
 				best = mb;
@@ -198,9 +198,9 @@ static void op_set(struct finding *f, const struct member *mb)
 /* Ranks on hosts that are not seen may be the reason; the hub knows. */
 static bool all_seen(const struct model *m, const struct job_id *job)
 {
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		for (const struct member *mb = is_member_proc(p) && p->job == job ? p->members : NULL; mb;
-		     mb = mb->next_in_proc)
+		     mb = member_next_in_proc(mb))
 			if (!mb->gone && mb->comm->n_seen < mb->comm->nranks)
 				return false;
 	return true;
@@ -271,8 +271,8 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
  * only bears the job's name. */
 static bool has_left_peers(const struct proc *p)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		for (const struct member *o = mb->gone ? NULL : mb->comm->members; o; o = o->next_in_comm)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
+		for (const struct member *o = mb->gone ? NULL : mb->comm->members; o; o = member_next_in_comm(o))
 			if (!o->gone && !o->proc->dead)
 				return true;
 	return false;
@@ -281,7 +281,7 @@ static bool has_left_peers(const struct proc *p)
 /* A rank that died inside what all entered: its peers stand there, and none is behind. NULL: none. */
 static const struct proc *dead_of(const struct gpu_stall_job *j, const struct model *m)
 {
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		if (p->job == j->job && !p->is_child && death_is_fault(m, p) && has_left_peers(p) &&
 		    m->now_ns >= larger(j->moved_ns, p->exit_ns) + DEAD_FLOORS * m->hang_floor_ns)
 			return p;

@@ -50,7 +50,7 @@ static int votes_count(const struct model *m, const struct comm *c, int space, u
 {
 	int n = 0, i;
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		const struct op *op = nth_op(m, mb, space, seq);
 
 		for (i = 0; op && i < n && v[i].signature != op->signature; i++)
@@ -136,7 +136,7 @@ static enum finding_cause what_differs(const struct op *a, const struct op *b)
 static void name_ranks(struct finding *f, const struct model *m, const struct comm *c, int space, uint64_t seq,
 		       uint64_t right)
 {
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		const struct op *op = nth_op(m, mb, space, seq);
 
 		if (op && op->signature != right)
@@ -184,7 +184,7 @@ static void span(const struct comm *c, int space, uint64_t *ret_low, uint64_t *r
 {
 	*ret_low = UINT64_MAX;
 	*ret_high = 0;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		if (!member_comparable(mb, space) || mb->proc->dead)
 			continue;
 		*ret_low = mb->next_seq[space] < *ret_low ? mb->next_seq[space] : *ret_low;
@@ -193,11 +193,11 @@ static void span(const struct comm *c, int space, uint64_t *ret_low, uint64_t *r
 }
 
 /* Calls of two members are known: where only counters are, there is nothing to compare. */
-static bool calls_known(const struct comm *c)
+static bool calls_known(const struct model *m, const struct comm *c)
 {
 	int n = 0;
 
-	for (const struct member *mb = c->members; mb && n < 2; mb = mb->next_in_comm)
+	for (const struct member *mb = m->n_ops ? c->members : NULL; mb && n < 2; mb = member_next_in_comm(mb))
 		n += mb->ops_tail != NULL;
 	return n > 1;
 }
@@ -209,7 +209,7 @@ static void comm_check(const struct model *m, const struct comm *c, struct check
 	span(c, k->space, &low, &high);
 	if (high > MODEL_OPS_KEPT && k->upto < high - MODEL_OPS_KEPT)
 		k->upto = high - MODEL_OPS_KEPT;
-	for (uint64_t seq = calls_known(c) ? k->upto : high; seq < high; seq++) {
+	for (uint64_t seq = calls_known(m, c) ? k->upto : high; seq < high; seq++) {
 		uint64_t ns = differs_ns(m, c, k->space, seq);
 
 		if (!ns)
@@ -233,7 +233,7 @@ static bool alive(const struct comm *c)
 {
 	int n = 0;
 
-	for (const struct member *mb = c->members; mb && n < 2; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb && n < 2; mb = member_next_in_comm(mb))
 		n += !mb->gone && !mb->proc->dead;
 	return n > 1;
 }

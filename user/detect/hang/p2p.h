@@ -5,7 +5,7 @@
 #ifndef RANKTRACE_P2P_H
 #define RANKTRACE_P2P_H
 
-#include "model/model.h"
+#include "model/ahead.h"
 
 #define SPACE_P2P (-1)   /* besides SEQ_*: a transfer's number counts its Sends or Recvs between two members */
 #define OPEN_SCANNED 256 /* open operations of a member: where ends are not seen all are open */

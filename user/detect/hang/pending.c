@@ -70,7 +70,7 @@ static bool coll_pending(const struct model *m, const struct member *mb, int spa
 				  .limit_ns = member_limit_ns(m, mb) };
 	if (!member_comparable(mb, space) || pend->seq >= mb->comm->highest_seq[space])
 		return false;
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
+	for (const struct member *o = mb->comm->members; o; o = member_next_in_comm(o)) {
 		const struct op *op = member_op(o, space, pend->seq);
 
 		if (member_waits_at(o, space, pend->seq)) {
@@ -133,7 +133,7 @@ static void member_pending_each(const struct model *m, const struct member *mb, 
 	for (int space = 0; space < SEQ_SPACES; space++)
 		if (coll_pending(m, mb, space, &pend))
 			each(arg, &pend);
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+	for (const struct member *o = mb->comm->members; o; o = member_next_in_comm(o))
 		for (int recv = 0; o->n_p2p && recv < 2; recv++)
 			if (p2p_pending(m, mb, o, recv, &pend))
 				each(arg, &pend);
@@ -146,7 +146,7 @@ static void rank_pending_each(const struct model *m, const struct proc *p, pendi
 	for (const struct comm_init *b = m->comm_inits; b; b = b->next)
 		if (init_pending(m, b, p, &pend))
 			each(arg, &pend);
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		member_pending_each(m, mb, each, arg);
 }
 
@@ -178,7 +178,7 @@ bool rank_still_pending(const struct model *m, const struct proc *p, struct pend
 
 	if (pend->space == SPACE_INIT)
 		return init_still_pending(m, p, pend);
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (mb == pend->member && pending_now(m, mb, pend, &now) && now.seq == pend->seq) {
 			now.usual_ns = now.limit_ns;
 			now.limit_ns = now.limit_ns < pend->limit_ns ? now.limit_ns : pend->limit_ns;
@@ -248,7 +248,7 @@ static uint64_t coll_free_ns(const struct member *mb, int space)
 {
 	uint64_t all = mb->entered_seq[space];
 
-	for (const struct member *o = mb->comm->members; o && all; o = o->next_in_comm)
+	for (const struct member *o = mb->comm->members; o && all; o = member_next_in_comm(o))
 		if (member_comparable(o, space) && !o->proc->dead && o->entered_seq[space] < all)
 			all = o->entered_seq[space];
 	return all && member_comparable(mb, space) ? comm_entry_ns(mb->comm, space, all - 1) : 0;
@@ -258,7 +258,7 @@ uint64_t rank_free_since_ns(const struct proc *p)
 {
 	uint64_t since = p->last_call_ns, one;
 
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb)) {
 		for (int space = 0; !mb->gone && space < SEQ_SPACES; space++) {
 			one = coll_free_ns(mb, space);
 			since = one > since ? one : since;
@@ -279,7 +279,7 @@ bool comm_span(const struct comm *c, int space, uint64_t *ret_lo, uint64_t *ret_
 	*ret_hi = 0;
 	if (!c->highest_seq[space])
 		return false;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		uint64_t n = mb->entered_seq[space];
 
 		if (!member_comparable(mb, space))
@@ -319,7 +319,7 @@ static uint64_t level_since(const struct model *m, const struct comm *c, int spa
 {
 	uint64_t since = m->now_ns;
 
-	for (const struct member *o = c->members; o && m->now_ns - since <= enough_ns; o = o->next_in_comm) {
+	for (const struct member *o = c->members; o && m->now_ns - since <= enough_ns; o = member_next_in_comm(o)) {
 		bool waits = member_waits_at(o, space, level);
 		const struct op *op = waits ? member_op(o, space, level) : NULL;
 		uint64_t still = waits && space == SEQ_COLL ? counters_still_ns(o) : 0;
@@ -336,7 +336,7 @@ static uint64_t level_next(const struct comm *c, int space, uint64_t level)
 {
 	uint64_t next = UINT64_MAX;
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		if (member_comparable(mb, space) && mb->entered_seq[space] > level && mb->entered_seq[space] < next)
 			next = mb->entered_seq[space];
 	return next;
@@ -344,7 +344,7 @@ static uint64_t level_next(const struct comm *c, int space, uint64_t level)
 
 static bool calls_seen(const struct comm *c)
 {
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		if (!mb->gone && mb->last_call_ns)
 			return true;
 	return false;
@@ -372,7 +372,7 @@ static void space_lagging(const struct lagging *s, const struct comm *c, int spa
 		waited = s->m->now_ns - since;
 		if (waited && waited <= sooner_ns(s, s->m->hang_floor_ns)) /* further ahead they wait for less */
 			return;
-		for (const struct member *mb = c->members; waited && mb; mb = mb->next_in_comm)
+		for (const struct member *mb = c->members; waited && mb; mb = member_next_in_comm(mb))
 			if (member_comparable(mb, space) && mb->entered_seq[space] == level &&
 			    waited_for_ns(s->m, mb, since) > sooner_ns(s, member_limit_ns(s->m, mb)))
 				s->each(s->arg, mb->proc);
@@ -412,7 +412,7 @@ void ranks_lagging_each(const struct model *m, uint64_t ahead_ns, void (*each)(v
 	for (const struct comm *c = m->comms; c; c = c->next) {
 		for (int space = 0; space < SEQ_SPACES; space++)
 			space_lagging(&s, c, space);
-		for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 			p2p_lagging(&s, mb);
 	}
 }

@@ -7,7 +7,7 @@
 #ifndef RANKTRACE_PENDING_H
 #define RANKTRACE_PENDING_H
 
-#include "model/model.h"
+#include "model/ahead.h"
 
 #define SPACE_INIT (-2) /* besides SEQ_* and SPACE_P2P */
 

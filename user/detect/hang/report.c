@@ -128,7 +128,7 @@ static void note_comms(struct finding *f, struct finding_list *found, const stru
 	int n = 0;
 
 	phrase_place(names, sizeof(names), l->member->comm->hash, l->seq);
-	for (const struct member *mb = l->kinds ? l->member->proc->members : NULL; mb; mb = mb->next_in_proc) {
+	for (const struct member *mb = l->kinds ? l->member->proc->members : NULL; mb; mb = member_next_in_proc(mb)) {
 		uint64_t seq = counters_pending_seq(mb),
 			 since = mb == l->member || !counters_pending_kinds(mb) ? 0 : counters_since_ns(mb->comm, seq);
 
@@ -144,7 +144,7 @@ static void note_comms(struct finding *f, struct finding_list *found, const stru
 /* Known by counters that did not move since they were read first. */
 static bool waited_before(const struct pending *l)
 {
-	for (const struct member *mb = l->kinds ? l->member->comm->members : NULL; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = l->kinds ? l->member->comm->members : NULL; mb; mb = member_next_in_comm(mb))
 		if (mb->samples.n && !mb->samples.after_ns && mb->samples.since_ns == l->since_ns)
 			return true;
 	return false;
@@ -212,7 +212,7 @@ uint64_t standing_key(const struct finding_list *found, uint64_t blocked, uint64
 /* A mismatch in a communicator of this rank explains whatever follows; so does what keeps it from going on. */
 static uint64_t cause_key(const struct finding_list *found, const struct culprit *c)
 {
-	for (const struct member *mb = c->proc->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = c->proc->members; mb; mb = member_next_in_proc(mb))
 		for (size_t i = 0; i < found->n; i++)
 			if (found->items[i].kind == FINDING_MISMATCH && found->items[i].comm == mb->comm->hash &&
 			    !mb->gone)

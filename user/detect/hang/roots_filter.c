@@ -28,7 +28,7 @@ static void comm_waiters_add(const struct comm *c, const struct proc **roots, in
 
 	if (!comm_span(c, SEQ_COLL, &lo, &hi))
 		return;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		if (mb->entered_seq[SEQ_COLL] > lo && counters_still_ns(mb) &&
 		    !bsearch(&mb->proc, roots, n_roots, sizeof(*roots), proc_cmp))
 			places_add(to, places_main_task(mb->proc));
@@ -54,7 +54,7 @@ static int waiters_find(const struct model *m, const struct wait_roots *found, s
 /* It entered what no member that is seen is ahead of, and others are not seen. */
 static bool may_wait_for_unseen(const struct proc *p)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (counters_still_ns(mb) && mb->comm->by_rank && mb->comm->n_seen < mb->comm->nranks &&
 		    mb->entered_seq[SEQ_COLL] && mb->entered_seq[SEQ_COLL] == mb->comm->highest_seq[SEQ_COLL])
 			return true;
@@ -114,7 +114,7 @@ static bool left_behind(const struct model *m, const struct member *mb)
 {
 	if (!member_transfers_now(m, mb) || transfers_known(m, mb->comm))
 		return false;
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+	for (const struct member *o = mb->comm->members; o; o = member_next_in_comm(o))
 		if (o != mb && !o->gone && o->entered_seq[SEQ_COLL] > mb->entered_seq[SEQ_COLL])
 			return true;
 	return false;
@@ -125,7 +125,7 @@ static bool is_inside(const struct model *m, const struct proc *p)
 {
 	struct stalled_transfer t;
 
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb)) {
 		if (mb->gone)
 			continue;
 		if ((member_transfers(mb) || proxy_thread_judge(mb) == PROXY_STARVED) &&
@@ -157,8 +157,8 @@ bool roots_undecided(const struct model *m, uint64_t since_ns)
 {
 	if (m->now_ns >= since_ns + TRANSFER_SAMPLES_NS(m))
 		return false;
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
-		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
+		for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 			if (!p->dead && !mb->gone && member_transfers(mb))
 				return true;
 	return false;

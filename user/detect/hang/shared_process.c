@@ -149,7 +149,7 @@ int shared_report(struct suspects *all, const struct model *m, struct finding_li
 	size_t before = found->n;
 	int err = comm_init_report_seats(m, suspects_busy_limit_ns(all, m), found);
 
-	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past && !err; p = proc_next(p))
 		if (p->shared)
 			err = proc_report(all, m, p, found);
 	*ret_n = (int)(found->n - before);

@@ -166,7 +166,7 @@ static const struct op *open_op(const struct stalled_ops *s, struct entered *e, 
 	const struct op *best = NULL;
 	bool due = false; /* what comes behind one that may take its time yet waits for that */
 
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb)) {
 		const struct op *op = mb->gone ? NULL : mb->first_open;
 		uint64_t since = op ? entered_last_ns(e, op) : 0, limit;
 		bool dead;
@@ -191,7 +191,7 @@ static const struct op *oldest_entered(struct entered *e, const struct proc *p, 
 {
 	const struct op *best = NULL;
 
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb)) {
 		const struct op *op = mb->gone ? NULL : mb->first_open;
 		uint64_t since = op ? entered_last_ns(e, op) : 0;
 
@@ -208,7 +208,7 @@ static bool went_on(const struct stalled_ops_job *j, const struct proc *p)
 {
 	if (!j->op_id || p->key != j->proc_key)
 		return false;
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (mb->comm->hash == j->comm && !mb->gone)
 			return !mb->first_open || mb->first_open->id > j->op_id;
 	return false;
@@ -252,7 +252,7 @@ int stalled_ops_refresh(struct stalled_ops *s, const struct model *m)
 	jobs_forget(&s->forgetting, &s->jobs, m, NULL);
 	for (struct stalled_ops_job *j = s->jobs.all; j; j = j->keyed.next)
 		j->lives = false;
-	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past && !err; p = proc_next(p))
 		if (!p->dead && p->members)
 			err = proc_learn(s, &e, p);
 	return err;
@@ -283,7 +283,7 @@ static uint64_t port_or_gpu_key(const struct model *m, const struct finding_list
 /* A rank that still calls gets on: what looks stalled waited for it, and is about to go on. */
 static bool all_quiet(const struct model *m, const struct job_id *job, uint64_t limit)
 {
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		if (p->job == job && p->members && !p->dead && m->now_ns - p->last_call_ns < limit)
 			return false;
 	return true;
@@ -294,7 +294,7 @@ static void name_dead(struct finding *f, struct entered *e, const struct comm *c
 	f->class = HANG_PROCESS_DEAD;
 	f->cause = CAUSE_DEAD;
 	f->confidence = CONFIDENCE_DEAD;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		if (!death_is_fault_of(&e->deaths, e->m, mb->proc))
 			continue;
 		finding_add_rank(f, member_rank(mb), mb->proc->key);
@@ -342,7 +342,7 @@ static const struct op *job_open_op(const struct stalled_ops *s, struct entered 
 	const struct op *best = NULL;
 	uint64_t since = 0;
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		const struct op *op = p->dead || p->job != job ? NULL : open_op(s, e, p, &since);
 
 		if (op && (!best || since < *ret_since)) {
@@ -358,7 +358,7 @@ static bool job_ends(const struct model *m, const struct job_id *job, uint64_t s
 {
 	const struct proc *last = NULL;
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		if (p->dead && p->job == job && p->members && p->exit_ns >= since &&
 		    (!last || p->exit_ns > last->exit_ns))
 			last = p;

@@ -80,7 +80,7 @@ static void rank_read(struct uncounted_job *j, const struct model *m, const stru
 	j->n_ranks++;
 	j->unfit |= p->shared;
 	j->world = p->world_size > j->world ? p->world_size : j->world;
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		member_read(j, m, mb, memo);
 }
 
@@ -97,7 +97,7 @@ static int jobs_read(struct keyed_table *t, const struct model *m)
 
 	for (struct uncounted_job *j = t->all; j; j = j->keyed.next)
 		job_begin(j, m);
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p; p = proc_next(p)) {
 		struct uncounted_job *j = is_rank(p) ? keyed_get(t, (uintptr_t)p->job, 0, sizeof(*j)) : NULL;
 
 		if (!j && is_rank(p))
@@ -177,7 +177,7 @@ static struct hosts hosts_look(const struct uncounted_job *j, const struct model
 {
 	struct hosts h = { .read_ns = UINT64_MAX };
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		enum host_place place = is_of_job(j, p) ? place_of(j, m, p) : HOST_UNKNOWN;
 
 		if (!is_of_job(j, p))
@@ -204,7 +204,7 @@ static bool all_rest(const struct uncounted_job *j, const struct model *m, uint6
 {
 	struct rank_activity a;
 
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p; p = proc_next(p))
 		if (is_of_job(j, p) && place_of(j, m, p) != HOST_IN_NCCL && !rests(m, p, since_ns, &a))
 			return false;
 	return true;
@@ -213,7 +213,7 @@ static bool all_rest(const struct uncounted_job *j, const struct model *m, uint6
 /* A host in the driver waits for its GPU: one that does matrix work or moves memory is in a long step, not in NCCL. */
 static bool peers_work(const struct uncounted_job *j, const struct model *m, uint64_t since_ns)
 {
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p; p = proc_next(p))
 		if (is_of_job(j, p) && place_of(j, m, p) == HOST_IN_NCCL &&
 		    rank_gpu_work(m, p, since_ns) == GPU_WORK_DONE)
 			return true;
@@ -225,7 +225,7 @@ static bool may_be_first(const struct uncounted_job *j, const struct model *m, c
 {
 	bool computes = all;
 
-	for (const struct proc *p = m->procs; p && computes == all; p = p->next)
+	for (const struct proc *p = m->procs; p && computes == all; p = proc_next(p))
 		if (is_of_job(j, p) && place_of(j, m, p) == HOST_IN_NCCL)
 			computes = !call_site_in_nccl(p);
 	return computes && h->n_meeting == h->n_odd;
@@ -236,7 +236,7 @@ static bool may_be_first(const struct uncounted_job *j, const struct model *m, c
 static void ranks_text(char *text, size_t cap, const struct uncounted_job *j, const struct model *m, bool in_nccl)
 {
 	text[0] = 0;
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p; p = proc_next(p))
 		if (is_of_job(j, p) && (place_of(j, m, p) == HOST_IN_NCCL) == in_nccl)
 			phrase_list(text, cap, proc_rank(p));
 }
@@ -412,7 +412,7 @@ void uncounted_free(struct uncounted *u)
 /* For the session: whose stacks are to be read. Some main thread sleeps nearly as long as it takes to be named. */
 static bool one_rests(const struct uncounted_job *j, const struct model *m, uint64_t ahead_ns)
 {
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		uint64_t since = is_of_job(j, p) ? asleep_since(m, places_main_task(p)) : 0;
 
 		if (since && m->now_ns >= since + COMM_CARE_NS - ahead_ns)
@@ -430,7 +430,7 @@ static int job_unread(const struct uncounted_job *j, const struct model *m, uint
 	if (!may_judge(j, m) || m->now_ns < j->moved_ns + COMM_CARE_NS - ahead_ns ||
 	    (!one_rests(j, m, ahead_ns) && !gpu_some_without_work(m, j->job, j->moved_ns)))
 		return 0;
-	for (const struct proc *p = m->procs; p != m->past && n < max; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past && n < max; p = proc_next(p))
 		if (is_of_job(j, p) && place_of(j, m, p) != HOST_HALTED && !p->outside.stacks_unread &&
 		    (place_of(j, m, p) == HOST_UNKNOWN || stack_ns(j, p) <= since_ns ||
 		     call_site_passed(p, asleep_since(m, places_main_task(p)), m->now_ns) || gpu_wait_is_over(m, p)))

@@ -44,7 +44,7 @@ static const struct proc *unread_rank(const struct model *m)
 {
 	const struct proc *one = NULL;
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		if (p->dead || p->is_child || p->rank < 0 || p->members || !lock_holder(p))
 			continue;
 		if (one)
@@ -61,7 +61,7 @@ static uint64_t only_one_unread_since(const struct comm *c)
 
 	if (!c->by_rank || c->n_seen != c->nranks - 1 || !c->highest_seq[SEQ_COLL] || comm_span(c, SEQ_COLL, &lo, &hi))
 		return 0;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		one = counters_still_ns(mb);
 		if (!one)
 			return 0;
@@ -176,7 +176,7 @@ static const struct comm *world_of(const struct model *m)
 	for (const struct comm *c = m->comms; c; c = c->next)
 		if (c->by_rank && c->highest_seq[SEQ_COLL] && (!best || c->nranks > best->nranks))
 			best = c;
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p; p = proc_next(p))
 		if (!p->is_child && p->world_size > size)
 			size = p->world_size;
 	return best && (size < 0 || best->nranks == size) ? best : NULL;
@@ -185,8 +185,8 @@ static const struct comm *world_of(const struct model *m)
 /* Every member that is seen did not move from one sample to the next, and no call of any is seen. */
 static bool all_still(const struct model *m)
 {
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
-		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
+		for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 			if (!mb->gone && !proc_unobserved(p) && mb->samples.counted && !counters_still_ns(mb))
 				return false;
 	return true;
@@ -209,7 +209,7 @@ static int n_seen(const struct model *m, const struct comm *c)
 /* With none of them alive the job is over: no rank waits for those that are missing. */
 static bool one_lives(const struct comm *c)
 {
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		if (!mb->proc->dead && !proc_unobserved(mb->proc))
 			return true;
 	return false;
@@ -225,7 +225,7 @@ static uint64_t last_still_ns(const struct comm *c)
 {
 	uint64_t since = 0, one;
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		one = proc_unobserved(mb->proc) ? 0 : counters_still_ns(mb);
 		since = one > since ? one : since;
 	}
@@ -375,7 +375,7 @@ static bool is_wait(const struct model *m, const struct comm *c, bool is_gone)
 /* Seen to go on: who is not seen takes part, from elsewhere. A hub knows of all hosts. */
 static bool goes_on(const struct model *m, const struct comm *c)
 {
-	for (const struct member *mb = c->members; mb && !m->reported && !is_asked(m); mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb && !m->reported && !is_asked(m); mb = member_next_in_comm(mb))
 		if (mb->samples.moved)
 			return true;
 	return false;

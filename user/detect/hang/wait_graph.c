@@ -167,7 +167,7 @@ static void p2p_expand(struct wait_graph *h, int node, const struct op *op)
 
 static void coll_expand(struct wait_graph *h, int node, const struct awaited *in)
 {
-	for (const struct member *o = in->comm->members; o; o = o->next_in_comm) {
+	for (const struct member *o = in->comm->members; o; o = member_next_in_comm(o)) {
 		if (!member_comparable(o, in->space))
 			continue;
 		if (o->entered_seq[in->space] <= in->seq)
@@ -217,7 +217,7 @@ static bool thread_halted(const struct proc *p, bool calling)
 
 static bool all_from_init(const struct proc *p)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) /* lint: never NULL */
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb)) /* lint: never NULL */
 		if (!mb->gone && !member_comparable(mb, SPACE_P2P))
 			return false;
 	return true;
@@ -307,7 +307,7 @@ static void ahead_wait(struct wait_graph *h, const struct comm *c, int space)
 
 	if (!comm_span(c, space, &lo, &hi))
 		return;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		int node = member_comparable(mb, space) && mb->entered_seq[space] > lo ? node_of_member(h, mb) : -1;
 
 		if (node >= 0 && h->state[node] == STATE_UNKNOWN)
@@ -371,7 +371,7 @@ static int ranks_list(struct wait_graph *h, const struct model *m)
 {
 	int cap = 1;
 
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p; p = proc_next(p))
 		cap += !rank_counts(p) ? 0 : p->shared ? SEATS_MAX : 1;
 	h->ranks = calloc(cap, sizeof(*h->ranks));
 	h->slots = calloc(cap, sizeof(*h->slots));
@@ -379,7 +379,7 @@ static int ranks_list(struct wait_graph *h, const struct model *m)
 	h->lagging = calloc(cap, sizeof(*h->lagging));
 	if (!h->ranks || !h->slots || !h->state || !h->lagging)
 		return -ENOMEM;
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p; p = proc_next(p))
 		h->n_ranks += proc_nodes(p, &h->ranks[h->n_ranks]);
 	for (int i = 0; i < h->n_ranks; i++)
 		h->slots[i] = (struct rank_slot){ h->ranks[i], i };
@@ -399,7 +399,7 @@ int wait_graph_build(struct wait_graph *h, const struct model *m, uint64_t ahead
 	for (const struct comm *c = m->comms; c; c = c->next) {
 		for (int space = 0; space < SEQ_SPACES; space++)
 			ahead_wait(h, c, space);
-		for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 			open_wait(h, mb);
 	}
 	ops_expand(h);
@@ -425,7 +425,7 @@ static bool open_long(const struct model *m, const struct proc *p)
 	for (const struct call *c = p->calls; c; c = c->next)
 		if (c->is_sync && m->now_ns > c->begin_ns + m->hang_floor_ns)
 			return true;
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (!mb->gone && mb->first_open && mb->first_open->enqueue_ns &&
 		    m->now_ns > mb->first_open->enqueue_ns + m->hang_floor_ns)
 			return true;
@@ -442,7 +442,7 @@ bool wait_graph_needed(const struct model *m)
 {
 	bool found = m->comm_inits != NULL;
 
-	for (const struct proc *p = m->procs; p != m->past && !found; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past && !found; p = proc_next(p))
 		found = !p->dead && open_long(m, p);
 	if (!found)
 		ranks_lagging_each(m, 0, lagging_found, &found);

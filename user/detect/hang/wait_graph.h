@@ -11,7 +11,7 @@
 
 #include "base/graph.h"
 #include "detect/rank/seats.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 enum rank_state {
 	STATE_HALTED,  /* dead, stopped, blocked: goes nowhere by itself */

@@ -248,7 +248,7 @@ static uint64_t stood_since(const struct proc *const *ranks, int n)
 	uint64_t since = 0, one;
 
 	for (int i = 0; i < n; i++)
-		for (const struct member *mb = ranks[i]->members; mb; mb = mb->next_in_proc) {
+		for (const struct member *mb = ranks[i]->members; mb; mb = member_next_in_proc(mb)) {
 			one = counters_still_ns(mb);
 			since = one > since ? one : since;
 		}

@@ -110,12 +110,12 @@ static int cpu_starved_tick(void *state, const struct model *m, struct finding_l
 	int err = 0;
 
 	procs_forget(&s->forgetting, &s->ranks, &s->costs, m);
-	for (p = m->procs; p != m->past && !err; p = p->next)
+	for (p = m->procs; p != m->past && !err; p = proc_next(p))
 		if (p->throttle_seen_ns && rank_has_clock(p))
 			err = rank_sample(s, m, p);
 	for (r = s->ranks.all; r; r = r->proc.next)
 		leave_to_straggler(r, m, found);
-	for (p = m->procs; p && s->ranks.n && !err; p = p->next) {
+	for (p = m->procs; p && s->ranks.n && !err; p = proc_next(p)) {
 		for (q = m->procs; q != p && q->job != p->job; q = q->next)
 			;
 		if (q == p) /* the first of its job */

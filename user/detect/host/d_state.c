@@ -133,7 +133,7 @@ static int d_state_tick(void *state, const struct model *m, struct finding_list 
 	struct storage_waits *s = state;
 	int err = 0;
 
-	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past && !err; p = proc_next(p))
 		for (const struct task *t = p->dead ? NULL : p->tasks; t && !err; t = t->next)
 			if (t->blocked)
 				err = wait_report(s, m, t, found);

@@ -135,7 +135,7 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 static void ranks_note(struct finding *f, const struct io_stall *all, const struct stall *s, const struct model *m,
 		       struct finding_list *found)
 {
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p; p = proc_next(p))
 		if (keyed_find(&all->ranks, s->keyed.a, p->key))
 			proc_ranks_note(f, found, p, 0);
 }
@@ -169,7 +169,7 @@ static int io_stall_tick(void *state, const struct model *m, struct finding_list
 
 	keyed_free(&s->stalls);
 	keyed_free(&s->ranks);
-	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past && !err; p = proc_next(p))
 		for (const struct task *t = p->dead ? NULL : p->tasks; t && !err; t = t->next)
 			if (t->blocked || t->stalled)
 				err = task_count(s, m, t);

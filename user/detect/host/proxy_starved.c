@@ -93,7 +93,7 @@ static int report(const struct model *m, struct starving *one, struct finding_li
 /* Its proxy was not read, and that of another communicator of its process was: the thread is that one's. */
 static bool is_anothers(const struct member *mb)
 {
-	for (const struct member *o = mb->proc->members; o && !mb->proxies.n_samples; o = o->next_in_proc)
+	for (const struct member *o = mb->proc->members; o && !mb->proxies.n_samples; o = member_next_in_proc(o))
 		if (o->proxies.n_samples)
 			return true;
 	return false;
@@ -134,7 +134,7 @@ static int proxy_starved_tick(void *state, const struct model *m, struct finding
 	int err = 0;
 
 	for (const struct comm *c = m->comms; !err && c; c = c->next)
-		for (const struct member *mb = c->members; !err && mb; mb = mb->next_in_comm)
+		for (const struct member *mb = c->members; !err && mb; mb = member_next_in_comm(mb))
 			err = member_tick(s, m, mb, found);
 	keyed_keep(&s->members, was_seen, NULL);
 	return err;

@@ -82,7 +82,7 @@ static struct stop *stop_get(struct stopped *s, const struct proc *p, uint64_t s
 
 static bool has_member(const struct proc *p, uint64_t comm)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (!mb->gone && mb->comm->hash == comm)
 			return true;
 	return false;
@@ -180,7 +180,7 @@ static int stopped_tick(void *state, const struct model *m, struct finding_list 
 {
 	int err = 0;
 
-	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past && !err; p = proc_next(p)) {
 		const struct task *main_task = may_be_reported(p) ? stopped_main(p) : NULL;
 
 		if (main_task)

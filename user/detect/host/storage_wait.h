@@ -7,7 +7,7 @@
 #define RANKTRACE_STORAGE_WAIT_H
 
 #include "base/keyed.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 struct storage_waits { /* zeroed at first; storage_waits_free() */
 	struct keyed_table now, usual;

@@ -102,7 +102,7 @@ static int jobs_count(struct suspended *s, const struct model *m)
 		j->n_ranks = j->n_stopped = 0;
 		j->newest_ns = 0;
 	}
-	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past && !err; p = proc_next(p))
 		if (!p->dead && !p->is_child && rank_counts(p))
 			err = rank_count(s, p);
 	for (struct suspension *j = s->jobs.all; j; j = j->job.next)
@@ -191,7 +191,7 @@ static int report(const struct suspension *j, const struct model *m, struct find
 	f->since_ns = j->since_ns;
 	f->confidence = 0.99;
 	f->warning_after_ns = USUAL_TIMES * j->longest_ns;
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		if (p->job == j->of && !p->dead && !p->is_child && rank_counts(p)) {
 			f->cause = f->n_ranks ? f->cause : proc_stop_cause(p);
 			finding_add_rank(f, proc_rank(p), p->key);

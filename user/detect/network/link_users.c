@@ -19,7 +19,7 @@ static int ranks_text(const struct model *m, const struct port *port, bool all, 
 	int n = 0;
 
 	*ranks = *pids = 0;
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p; p = proc_next(p)) {
 		if (!is_rank(m, p) || p->node != port->node || (!all && !port_has_proc(port, p)))
 			continue;
 		phrase_list(ranks, size, proc_rank(p));

@@ -107,7 +107,7 @@ static void group_add(struct group *groups, int *n, const struct qp *q, enum fau
 /* Some rank of its job that died before, or as it was reported. */
 static const struct proc *dead_before(const struct model *m, const struct group *g)
 {
-	for (const struct proc *p = m->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p; p = proc_next(p))
 		if (p->dead && p != g->proc && !p->is_child && proc_rank(p) >= 0 && p->job == g->proc->job &&
 		    g->since_ns < p->exit_ns + DEAD_NS)
 			return p;

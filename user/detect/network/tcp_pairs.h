@@ -9,7 +9,7 @@
 
 #include "base/keyed.h"
 #include "detect/network/tcp_past.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 enum tcp_fault {
 	TCP_FAULT_NETDEV,   /* of one of its addresses: no carrier, or it is not up */

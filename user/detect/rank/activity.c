@@ -69,7 +69,7 @@ static void proc_sum(struct sums *s, const struct proc *p, uint64_t since_ns)
 /* Both samples, the one before and the one that showed it, are of the time after. */
 static bool counters_move(const struct model *m, const struct proc *p, uint64_t since_ns)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb)) {
 		const struct samples *s = &mb->samples;
 
 		if (!mb->gone && s->moved && s->after_ns >= since_ns && m->now_ns - s->since_ns < MOVED_NS)

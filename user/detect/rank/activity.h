@@ -6,7 +6,7 @@
 #define RANKTRACE_ACTIVITY_H
 
 #include "finding.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 enum activity {
 	ACTIVITY_UNSEEN,    /* no scheduler data of this rank */

@@ -16,7 +16,7 @@ static bool proc_moved_since(const struct proc *p, uint64_t ns)
 {
 	if (p->last_call_ns > ns)
 		return true;
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (!mb->gone && mb->samples.moved && mb->samples.since_ns > ns)
 			return true;
 	return false;
@@ -347,7 +347,7 @@ static size_t others_list(const struct finding *f, const struct model *m, const 
 	const struct job_id *job = job_named(f, m);
 	size_t n = 0;
 
-	for (const struct proc *p = m->procs; p && n < OTHERS_MAX; p = p->next) {
+	for (const struct proc *p = m->procs; p && n < OTHERS_MAX; p = proc_next(p)) {
 		bool is_other = is_rank(p) && !p->dead && !is_named(f, p) && (!job || p->job == job);
 		const struct task *t = is_other ? call_site_task(p) : NULL;
 

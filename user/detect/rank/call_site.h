@@ -8,7 +8,7 @@
 #define RANKTRACE_CALL_SITE_H
 
 #include "detect/detect.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 /* The main thread, with a stack; NULL: none was read since the process last moved. */
 const struct task *call_site_task(const struct proc *p);

@@ -7,7 +7,7 @@
 #ifndef RANKTRACE_CHILDREN_H
 #define RANKTRACE_CHILDREN_H
 
-#include "model/model.h"
+#include "model/ahead.h"
 
 struct children {
 	double cpu_share; /* cores */

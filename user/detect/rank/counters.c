@@ -30,7 +30,7 @@ uint64_t counters_pending_seq(const struct member *mb)
 
 	if (!member_by_counters(mb))
 		return seq;
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
+	for (const struct member *o = mb->comm->members; o; o = member_next_in_comm(o)) {
 		uint64_t since;
 
 		if (o == mb || o->proc->dead)
@@ -49,7 +49,7 @@ static const struct member *nearest_ahead(const struct member *mb)
 	const struct member *best = NULL;
 	uint64_t n = mb->entered_seq[SEQ_COLL];
 
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+	for (const struct member *o = mb->comm->members; o; o = member_next_in_comm(o))
 		if (counters_still_ns(o) && o->entered_seq[SEQ_COLL] > n &&
 		    (!best || o->entered_seq[SEQ_COLL] < best->entered_seq[SEQ_COLL]))
 			best = o;
@@ -87,7 +87,7 @@ uint64_t counters_since_ns(const struct comm *c, uint64_t seq)
 {
 	uint64_t since = 0, one;
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		one = mb->entered_seq[SEQ_COLL] > seq ? counters_still_ns(mb) : 0;
 		if (one && (!since || one < since))
 			since = one;
@@ -99,7 +99,7 @@ bool counters_op(const struct comm *c, uint64_t seq, enum op_kind *ret)
 {
 	unsigned int kinds;
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		kinds = mb->entered_seq[SEQ_COLL] == seq ? counters_pending_kinds(mb) : 0;
 		if (!kinds || kinds & (kinds - 1))
 			continue;
@@ -111,7 +111,7 @@ bool counters_op(const struct comm *c, uint64_t seq, enum op_kind *ret)
 
 bool proc_by_counters(const struct proc *p)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (member_by_counters(mb))
 			return true;
 	return false;

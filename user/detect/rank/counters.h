@@ -7,7 +7,7 @@
 #ifndef RANKTRACE_COUNTERS_H
 #define RANKTRACE_COUNTERS_H
 
-#include "model/model.h"
+#include "model/ahead.h"
 
 #define SAMPLES_APART_NS 1100000000ull /* of two members: read once a second */
 

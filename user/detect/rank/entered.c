@@ -57,7 +57,7 @@ static uint64_t crashed_ns(struct entered *e, const struct comm *c)
 {
 	uint64_t last = 0;
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		if (mb->proc->dead && mb->proc->exit_ns > last && death_is_fault_of(&e->deaths, e->m, mb->proc))
 			last = mb->proc->exit_ns;
 	return last;

@@ -23,7 +23,7 @@ static bool job_lives(void *entry, const void *arg)
 {
 	const struct forgotten *g = arg;
 
-	for (const struct proc *p = g->m->procs; p; p = p->next)
+	for (const struct proc *p = g->m->procs; p; p = proc_next(p))
 		if ((uintptr_t)p->job == ((struct keyed *)entry)->a)
 			return true;
 	if (g->release)

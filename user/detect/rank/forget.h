@@ -7,7 +7,7 @@
 #define RANKTRACE_FORGET_H
 
 #include "base/keyed.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 struct forgetting {
 	uint64_t read_ns; /* zeroed at first */

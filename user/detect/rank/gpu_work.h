@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_GPU_WORK_H
 #define RANKTRACE_GPU_WORK_H
 
-#include "model/model.h"
+#include "model/ahead.h"
 
 #define GPU_WORKS_PERCENT \
 	1.0 /* of the tensor cores' or the memory's time: polling a flag in memory stays below 0.1 \

@@ -16,7 +16,7 @@ struct place {
 
 static void processes_read(const struct model *m, int nranks, struct place *at, struct home *homes)
 {
-	for (const struct proc *p = m->procs; p; p = p->next) {
+	for (const struct proc *p = m->procs; p; p = proc_next(p)) {
 		int rank = proc_rank(p);
 
 		if (p->is_child || proc_unobserved(p))

@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_HOMES_H
 #define RANKTRACE_HOMES_H
 
-#include "model/model.h"
+#include "model/ahead.h"
 
 struct home {
 	bool has_process;        /* on a host that is heard */

@@ -101,7 +101,7 @@ static int missing_of_job(const struct model *m, const struct comm_init *b, cons
 {
 	int n = 0;
 
-	for (const struct proc *p = m->procs; p && n < INIT_MISSING_MAX; p = p->next)
+	for (const struct proc *p = m->procs; p && n < INIT_MISSING_MAX; p = proc_next(p))
 		if (of_its_job(b, p) && !has_called(c, p, 0) && is_newest(m, b, p))
 			list[n++] = (struct rank_ref){ p, NULL };
 	return n;

@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_PLACES_H
 #define RANKTRACE_PLACES_H
 
-#include "model/model.h"
+#include "model/ahead.h"
 
 #define PLACES_MAX 256 /* different ones: more are nowhere */
 

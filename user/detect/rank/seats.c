@@ -52,7 +52,7 @@ uint32_t seat_own_tid(const struct member *seat)
 
 uint32_t rank_own_tid(const struct proc *p, int rank)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (!mb->gone && member_rank(mb) == rank)
 			return seat_own_tid(mb);
 	return 0;
@@ -118,7 +118,7 @@ static void seat_insert(struct seats *s, const struct member *mb)
 void seats_of(const struct proc *p, struct seats *ret)
 {
 	ret->n = 0;
-	for (const struct member *mb = p->members; mb && ret->n < SEATS_MAX; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb && ret->n < SEATS_MAX; mb = member_next_in_proc(mb))
 		if (is_first_of_seat(mb))
 			seat_insert(ret, in_largest(mb));
 }

@@ -8,7 +8,7 @@
 #define RANKTRACE_SEATS_H
 
 #include "detect/detect.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 #define SEATS_MAX 64 /* GPUs of a host, and more */
 

@@ -5,7 +5,7 @@
 #ifndef RANKTRACE_TEARDOWN_H
 #define RANKTRACE_TEARDOWN_H
 
-#include "model/model.h"
+#include "model/ahead.h"
 
 /* The death of this rank belongs to the end of its job, or may. */
 bool death_is_teardown(const struct model *m, const struct proc *p);

@@ -75,7 +75,7 @@ static const struct op *last_arriver(const struct op *op)
 		o = op->kind == OP_RECV ? p2p_partner(op) : NULL;
 		return o && o->enqueue_ns > op->enqueue_ns ? o : op;
 	}
-	for (const struct member *mb = op->member->comm->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = op->member->comm->members; mb; mb = member_next_in_comm(mb)) {
 		o = entered(mb, op);
 		if (o && o->enqueue_ns > last->enqueue_ns)
 			last = o;
@@ -99,7 +99,7 @@ static bool is_miscounted(const struct op *op, double step_s)
 	    op->kind != OP_ALLTOALL)
 		return false;
 	last = last_arriver(op);
-	for (const struct member *mb = op->member->comm->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = op->member->comm->members; mb; mb = member_next_in_comm(mb)) {
 		o = entered(mb, op);
 		if (o && o != last && o->end_ns && to_s(o->end_ns) + MISCOUNT_SHARE * step_s < to_s(last->enqueue_ns))
 			return true;
@@ -109,7 +109,7 @@ static bool is_miscounted(const struct op *op, double step_s)
 
 static bool comm_has(const struct comm *c, const struct proc *p)
 {
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		if (mb->proc == p)
 			return true;
 	return false;
@@ -124,7 +124,7 @@ static bool shared(const struct op *x, const struct op *op)
 		return true;
 	if (op_kind_p2p(op->kind))
 		return false;
-	for (const struct member *mb = op->member->comm->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = op->member->comm->members; mb; mb = member_next_in_comm(mb))
 		if (!comm_has(x->member->comm, mb->proc))
 			return false;
 	return true;
@@ -142,7 +142,7 @@ static void set_add_op(struct blame_set *b, const struct op *x)
 			b->open = true; /* with whom is not known */
 		return;
 	}
-	for (const struct member *mb = x->member->comm->members; mb && !b->open; mb = mb->next_in_comm) {
+	for (const struct member *mb = x->member->comm->members; mb && !b->open; mb = member_next_in_comm(mb)) {
 		o = entered(mb, x);
 		if (o)
 			blame_set_add(b, o);
@@ -194,7 +194,7 @@ static const struct op *own_part(const struct op *op, const struct op *x)
 {
 	const struct op *own;
 
-	for (const struct member *mb = x->member->comm->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = x->member->comm->members; mb; mb = member_next_in_comm(mb)) {
 		own = mb->proc == op->member->proc ? entered(mb, x) : NULL;
 		if (own)
 			return own;
@@ -218,7 +218,7 @@ static double lateness_s(const struct op *op, const struct blame_set *with)
 	const struct op *o;
 	int n = 0;
 
-	for (const struct member *mb = op->member->comm->members; mb && n < PEERS_MAX; mb = mb->next_in_comm) {
+	for (const struct member *mb = op->member->comm->members; mb && n < PEERS_MAX; mb = member_next_in_comm(mb)) {
 		if (mb == op->member || blame_set_has(with, mb->proc) || !same_role(mb->proc, op->member->proc))
 			continue;
 		o = entered(mb, op);
@@ -267,7 +267,7 @@ static double extra_gap_s(const struct model *m, const struct op *op, double ste
 	const struct op *o;
 	int n = 0;
 
-	for (const struct proc *p = m->procs; p && n < PEERS_MAX && mine > 0; p = p->next) {
+	for (const struct proc *p = m->procs; p && n < PEERS_MAX && mine > 0; p = proc_next(p)) {
 		if (p == op->member->proc || p->dead || !same_role(p, op->member->proc) ||
 		    p->steps->period_ops != op->member->proc->steps->period_ops)
 			continue;
@@ -386,7 +386,7 @@ static int half_of_job(const struct model *m, const struct job_id *job)
 {
 	int n = 0;
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		n += !p->dead && !p->is_child && p->job == job;
 	return n / 2;
 }

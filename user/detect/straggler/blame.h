@@ -6,7 +6,7 @@
 #define RANKTRACE_BLAME_H
 
 #include "detect/straggler/blame_set.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 struct blame {        /* one rank, or several that the host cannot distinguish */
 	uint64_t key; /* of these ranks, in any order */

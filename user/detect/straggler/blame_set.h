@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_BLAME_SET_H
 #define RANKTRACE_BLAME_SET_H
 
-#include "model/model.h"
+#include "model/ahead.h"
 
 struct blame_part {
 	const struct proc *proc;

@@ -9,7 +9,7 @@
 #include "base/keyed.h"
 #include "finding.h"
 #include "detect/straggler/phase_cost.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 enum host_cost { COST_RUNQ, COST_DISK, COST_STOPPED, COST_ALLOC, COST_FREE, COST_MODULE, COST_GRAPH, COST_MAX };
 

@@ -246,7 +246,7 @@ static int gpu_time_tick(void *state, const struct model *m, struct finding_list
 	int err = 0;
 
 	keyed_keep(&g->ranks, is_same_process, m);
-	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past && !err; p = proc_next(p)) {
 		struct timed *t = p->n_gpu_spans && !p->dead ? timed_of(g, p) : NULL;
 		bool fresh;
 

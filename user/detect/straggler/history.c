@@ -58,7 +58,7 @@ void blamed_free(struct blamed *d)
 
 bool rank_has_clock(const struct proc *p)
 {
-	return !p->dead && !p->is_child && p->steps->period_ops && p->last_op;
+	return !p->dead && !p->is_child && p->last_op && p->steps->period_ops;
 }
 
 const struct proc *lower_anchor(const struct proc *best, const struct proc *p)
@@ -70,7 +70,7 @@ const struct proc *job_anchor(const struct model *m, const struct job_id *job)
 {
 	const struct proc *best = NULL;
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		if (p->job == job)
 			best = lower_anchor(best, p);
 	return best;
@@ -80,7 +80,7 @@ uint64_t probes_change_since_ns(const struct model *m)
 {
 	uint64_t since_ns = 0;
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		uint64_t at_ns = rank_has_clock(p) ? p->probes_changed_ns : 0;
 
 		if (at_ns && m->now_ns < at_ns + PROBES_CHANGE_NS && (!since_ns || at_ns < since_ns))
@@ -99,7 +99,7 @@ uint64_t slow_cause_key(const struct model *m, const struct finding_list *found,
 		if (p && p->job == job)
 			return f->key;
 	}
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		uint64_t key = !p->is_child && !p->dead && p->job == job ? link_cause_key(m, found, p) : 0;
 
 		if (key)
@@ -141,7 +141,7 @@ static int ranks_of(const struct job_clock *j, const struct model *m)
 {
 	int n = 0;
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		n += rank_has_clock(p) && p->job == j->job;
 	return n;
 }

@@ -44,7 +44,7 @@ static const struct member *busiest(const struct proc *p)
 {
 	const struct member *best = NULL;
 
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if (!mb->gone && mb->samples.n && mb->samples.counted && (!best || entered(mb) > entered(best)))
 			best = mb;
 	return best;
@@ -52,7 +52,7 @@ static const struct member *busiest(const struct proc *p)
 
 static const struct member *member_of(const struct proc *p, uint64_t comm)
 {
-	for (const struct member *mb = p ? p->members : NULL; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p ? p->members : NULL; mb; mb = member_next_in_proc(mb))
 		if (!mb->gone && mb->samples.counted && mb->comm->hash == comm)
 			return mb;
 	return NULL;
@@ -67,7 +67,7 @@ static const struct proc *anchor_choose(const struct model *m, const struct job_
 {
 	const struct proc *best = NULL;
 
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		if (is_rank_of(p, job) && busiest(p) && (!best || proc_rank(p) < proc_rank(best)))
 			best = p;
 	return best;
@@ -190,7 +190,7 @@ static int pace_tick(void *state, const struct model *m, struct finding_list *fo
 
 	for (struct paced *j = st->jobs.all; j; j = j->keyed.next)
 		j->seen = false;
-	for (const struct proc *p = m->procs; p != m->past && !err; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past && !err; p = proc_next(p)) {
 		struct paced *j = keyed_find(&st->jobs, (uintptr_t)p->job, 0);
 
 		if ((j && j->seen) || !is_rank_of(p, p->job) || !busiest(p))

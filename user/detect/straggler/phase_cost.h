@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "finding.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 #define PHASE_EXPLAINS 0.8 /* of the wait; TraceML's rule, too */
 

@@ -112,7 +112,7 @@ static void compared_fill(struct compared *c, const struct phase_windows *s, con
 
 	c->n = 0;
 	c->all = true;
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		c->all &= p->dead || p->is_child || p->job != job || p->has_phases;
 	for (const struct proc *p = rank_next(m, job, NULL); p; p = rank_next(m, job, p)) {
 		r = keyed_find(&s->ranks, p->key, 0);
@@ -251,7 +251,7 @@ static const char *mount_of(const struct model *m, const struct phase_verdict *v
 	const struct proc *one = v->proc ? model_proc(m, v->proc) : NULL;
 	const char *mount = one ? storage_mount(one, v->reason.storage_at) : "";
 
-	for (const struct proc *p = m->procs; p && !*mount && !one; p = p->next)
+	for (const struct proc *p = m->procs; p && !*mount && !one; p = proc_next(p))
 		mount = storage_mount(p, v->reason.storage_at);
 	return mount;
 }

@@ -245,7 +245,7 @@ static int lowest_find(struct slow_step *st, const struct model *m)
 {
 	for (struct series *s = st->jobs.all; s; s = s->keyed.next)
 		s->lowest = NULL;
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		struct series *s = rank_has_clock(p) ? series_of(st, p->job) : NULL;
 
 		if (s)

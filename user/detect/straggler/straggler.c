@@ -136,7 +136,7 @@ static int window_end(struct job_clock *j, const struct model *m, int at)
 		if (!d->open_since_ns)
 			d->usual_share += (d->share[at] - d->usual_share) / (j->n < USUAL_OVER ? j->n + 1 : USUAL_OVER);
 	}
-	for (const struct proc *p = m->procs; p != m->past; p = p->next)
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
 		if (rank_has_clock(p) && p->job == j->job)
 			err = err ? err : cost_push(&j->costs, m, p);
 	j->n++;
@@ -334,7 +334,7 @@ static int lowest_find(struct straggler *s, const struct model *m)
 {
 	for (struct job_clock *j = s->jobs.all; j; j = j->keyed.next)
 		j->lowest = NULL;
-	for (const struct proc *p = m->procs; p != m->past; p = p->next) {
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		struct job_clock *j = rank_has_clock(p) ? job_of(s, p->job) : NULL;
 
 		if (j)

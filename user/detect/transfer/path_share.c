@@ -88,7 +88,7 @@ int paths_take(struct paths *s, const struct comm *c)
 {
 	int err = 0;
 
-	for (const struct member *mb = c->members; mb && c->by_rank && !err; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb && c->by_rank && !err; mb = member_next_in_comm(mb))
 		err = mb->gone ? 0 : paths_find(s, mb);
 	for (struct path *p = err ? NULL : paths_of(s, c); p; p = p->next) {
 		if (p->from->gone || p->from->proxies.seen_ns <= last_ns(p))
@@ -156,11 +156,11 @@ static struct living living_members(const struct model *m)
 	size_t n = 0;
 
 	for (const struct comm *c = m->comms; c; c = c->next)
-		for (const struct member *o = c->members; o; o = o->next_in_comm)
+		for (const struct member *o = c->members; o; o = member_next_in_comm(o))
 			n++;
 	l.all = n ? malloc(n * sizeof(*l.all)) : NULL;
 	for (const struct comm *c = m->comms; c && l.all; c = c->next)
-		for (const struct member *o = c->members; o; o = o->next_in_comm)
+		for (const struct member *o = c->members; o; o = member_next_in_comm(o))
 			if (!o->gone)
 				l.all[l.n++] = o;
 	if (l.n)

@@ -8,7 +8,7 @@
 #define RANKTRACE_PATH_SHARE_H
 
 #include "base/keyed.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 #define PATH_SAMPLES 128
 #define PATH_WINDOW_NS 12000000000ull

@@ -79,7 +79,7 @@ double proxy_peers_wait(const struct member *mb)
 	double sum = 0;
 	int n = 0;
 
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
+	for (const struct member *o = mb->comm->members; o; o = member_next_in_comm(o)) {
 		const struct task *peer = o == mb || o->gone || o->proc->dead ? NULL : proxy_task(o);
 
 		sum += measured(peer) ? wait_share(peer) : 0;
@@ -95,7 +95,7 @@ static bool starved(const struct member *mb, const struct task *t)
 
 	if (wait_share(t) < STARVED_WAIT)
 		return false;
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
+	for (const struct member *o = mb->comm->members; o; o = member_next_in_comm(o)) {
 		const struct task *peer = o == mb || o->gone || o->proc->dead ? NULL : proxy_task(o);
 
 		if (!measured(peer))

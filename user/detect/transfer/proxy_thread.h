@@ -7,7 +7,7 @@
 #define RANKTRACE_PROXY_THREAD_H
 
 #include "finding.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 enum proxy_thread {                  /* the worse the higher */
 		    PROXY_UNSEEN,    /* which thread it is, or what it does, is not known */

@@ -65,7 +65,7 @@ bool transfers_known(const struct model *m, const struct comm *c)
 {
 	if (!c->by_rank || c->n_seen != c->nranks)
 		return false;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		if (!mb->gone && !is_known(m, mb))
 			return false;
 	return true;
@@ -87,7 +87,7 @@ static uint64_t entered_by_holders(const struct comm *c, uint64_t op_count)
 {
 	uint64_t least = UINT64_MAX;
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		if (member_in_transfer(mb, op_count) && mb->entered_seq[SEQ_COLL] < least)
 			least = mb->entered_seq[SEQ_COLL];
 	return least;
@@ -97,7 +97,7 @@ static bool all_entered(const struct comm *c, uint64_t op_count)
 {
 	uint64_t least = entered_by_holders(c, op_count);
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
 		if (!mb->gone && !member_in_transfer(mb, op_count) && mb->entered_seq[SEQ_COLL] < least)
 			return false;
 	return true;
@@ -110,7 +110,7 @@ bool stalled_transfer_find(const struct model *m, const struct comm *c, struct s
 
 	if (!c->by_rank || c->nranks < 2 || c->n_seen != c->nranks)
 		return false;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		if (!mb->gone && !is_known(m, mb))
 			return false;
 		p = mb->gone || mb->proc->dead ? NULL : oldest_part(mb);
@@ -128,7 +128,7 @@ uint64_t stalled_transfer_seq(const struct stalled_transfer *t)
 {
 	uint64_t seq = UINT64_MAX, one;
 
-	for (const struct member *mb = t->comm->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = t->comm->members; mb; mb = member_next_in_comm(mb)) {
 		if (!member_in_transfer(mb, t->op_count))
 			continue;
 		one = mb->entered_seq[SEQ_COLL] - queued_behind(mb, t->op_count);
@@ -147,7 +147,7 @@ uint64_t transfers_unchanged_since(const struct comm *c, bool proxies)
 {
 	uint64_t since = 0;
 
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb)) {
 		uint64_t one = mb->samples.since_ns, two = proxies ? changed_ns(mb) : 0;
 
 		if (mb->gone)
@@ -167,7 +167,7 @@ uint64_t transfers_unchanged_since(const struct comm *c, bool proxies)
 /* The member whose proxy is worst off, and how; of two that are equally so none. */
 static void culprit_find(struct stalled_transfer *t)
 {
-	for (const struct member *mb = t->comm->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = t->comm->members; mb; mb = member_next_in_comm(mb)) {
 		enum proxy_thread what = mb->gone ? PROXY_UNSEEN : proxy_thread_judge(mb);
 
 		if (what < PROXY_ASLEEP || what < t->why)
@@ -226,7 +226,7 @@ static void links_read(struct stalled_transfer *t)
 {
 	int most = 0;
 
-	for (const struct member *mb = t->comm->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = t->comm->members; mb; mb = member_next_in_comm(mb))
 		for (int i = 0; !mb->gone && i < mb->proxies.n; i++) {
 			const struct proxy_part *p = &mb->proxies.parts[i];
 			struct transfer_link l;
@@ -342,7 +342,7 @@ void stalled_transfer_note_link(struct finding *f, struct finding_list *found, c
 
 void stalled_transfer_note(struct finding *f, struct finding_list *found, const struct model *m, const struct proc *p)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb)) {
 		struct stalled_transfer t;
 
 		if (mb->gone || !stalled_transfer_find(m, mb->comm, &t) || !member_in_transfer(mb, t.op_count))

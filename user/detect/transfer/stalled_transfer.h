@@ -10,7 +10,7 @@
 #include "detect/detect.h"
 #include "detect/transfer/links.h"
 #include "detect/transfer/proxy_thread.h"
-#include "model/model.h"
+#include "model/ahead.h"
 
 #define TRANSFER_SAMPLES_NS(m) (4 * (m)->hang_floor_ns) /* more than two samples */
 

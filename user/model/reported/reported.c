@@ -17,7 +17,7 @@ static void begin(struct proc_own *p, uint64_t ns)
 	p->p.reported_ns = ns;
 	while (p->p.calls)
 		call_forget(p, p->p.calls->tid);
-	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
+	for (struct member *mb = p->p.members; mb; mb = member_next_in_proc(mb))
 		mb->p2p_reported = false;
 }
 
@@ -58,7 +58,7 @@ static struct op *op_of_id(const struct proc_own *p, uint64_t id)
 {
 	struct op *op = NULL;
 
-	for (const struct member *mb = id ? p->p.members : NULL; mb && !op; mb = mb->next_in_proc)
+	for (const struct member *mb = id ? p->p.members : NULL; mb && !op; mb = member_next_in_proc(mb))
 		op = mb->gone ? NULL : op_of_member(mb, id);
 	return op;
 }
@@ -148,7 +148,7 @@ static int wait_take(struct proc_own *p, const struct event *e)
 /* What was not said again is over since the report before, or since then. */
 static void rest_ends(struct model *m, struct proc_own *p, uint64_t ns)
 {
-	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
+	for (struct member *mb = p->p.members; mb; mb = member_next_in_proc(mb))
 		for (struct op *op = mb->first_open, *next; op; op = next) {
 			next = op->next;
 			if (op->end_ns || op->not_done_ns >= ns || !op_own(op)->reported_id)

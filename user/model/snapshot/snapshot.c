@@ -86,14 +86,14 @@ int model_snapshot(struct model *m, int (*each)(void *to, const struct event *e)
 	emit_procs(&r);
 	emit_comms(&r);
 	emit_comm_inits(&r);
-	for (struct proc *p = m->procs; p; p = p->next) {
+	for (struct proc *p = m->procs; p; p = proc_next(p)) {
 		if (!proc_own(p)->hashed)
 			continue;
 		emit_graphs(&r, proc_own(p));
 		emit_streams(&r, proc_own(p));
 	}
 	emit_ops(&r);
-	for (struct proc *p = m->procs; p; p = p->next) {
+	for (struct proc *p = m->procs; p; p = proc_next(p)) {
 		if (!proc_own(p)->hashed)
 			continue;
 		emit_items(&r, proc_own(p));

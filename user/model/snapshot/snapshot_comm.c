@@ -136,7 +136,7 @@ static int members_emit(struct snapshot_writer *r)
 	if (!all)
 		return -ENOMEM;
 	for (const struct comm *c = r->m->comms; c; c = c->next, comm_nth++)
-		for (const struct member *mb = c->members; mb && n < r->m->n_members; mb = mb->next_in_comm)
+		for (const struct member *mb = c->members; mb && n < r->m->n_members; mb = member_next_in_comm(mb))
 			if (member_kept(mb)) {
 				all[n] = (struct kept){ mb, comm_nth, n };
 				n++;

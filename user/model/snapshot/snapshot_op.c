@@ -51,7 +51,7 @@ static int ops_choose(struct kept *t, const struct proc_own *p)
 
 	for (struct op *op = p->p.last_op; op && n-- && !err; op = op->prev_in_proc)
 		err = op->member->gone ? 0 : kept_add(t, op);
-	for (const struct member *mb = p->p.members; mb && !err; mb = mb->next_in_proc) {
+	for (const struct member *mb = p->p.members; mb && !err; mb = member_next_in_proc(mb)) {
 		open = 0;
 		for (struct op *op = mb->ops_tail; op && !mb->gone && !err && open < OPEN_MAX; op = op->prev) {
 			if (op != mb->ops_tail && op->end_ns)
@@ -116,7 +116,7 @@ void emit_ops(struct snapshot_writer *r)
 {
 	struct kept t = { 0 };
 
-	for (struct proc *p = r->m->procs; p && !r->err; p = p->next)
+	for (struct proc *p = r->m->procs; p && !r->err; p = proc_next(p))
 		if (proc_own(p)->hashed)
 			r->err = ops_choose(&t, proc_own(p));
 	if (t.n)

@@ -193,7 +193,7 @@ static void tasks_emit(struct snapshot_writer *r, const struct task *first)
 
 void emit_procs(struct snapshot_writer *r)
 {
-	for (const struct proc *p = r->m->procs; p; p = p->next) {
+	for (const struct proc *p = r->m->procs; p; p = proc_next(p)) {
 		if (!proc_own((struct proc *)p)->hashed) /* dead, and its pid is another's */
 			continue;
 		identity_emit(r, proc_own((struct proc *)p));

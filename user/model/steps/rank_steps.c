@@ -80,7 +80,7 @@ const struct member *rank_above(const struct proc *p, int than)
 	const struct member *least = NULL;
 	bool over = all_gone(p);
 
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		if ((over || !mb->gone) && member_rank(mb) > than && (!least || member_rank(mb) < member_rank(least)))
 			least = mb;
 	return least;

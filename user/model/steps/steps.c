@@ -305,7 +305,7 @@ static int rank_clocks_tick(struct model *m, struct proc_own *p)
 
 int steps_tick(struct model *m, struct proc_own *p)
 {
-	if (p->p.is_child || p->p.reported_ns)
+	if (p->p.is_child || !p->p.n_ops || p->p.reported_ns)
 		return 0;
 	if (p->p.by_threads)
 		return rank_clocks_tick(m, p);

@@ -292,7 +292,7 @@ static int capture_end(struct proc_own *p, const struct event *e)
 /* Operations that NCCL does not count may have run unseen: what is numbered without its counters is void. */
 static void members_blind(struct proc_own *p, uint64_t born_before_ns)
 {
-	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
+	for (struct member *mb = p->p.members; mb; mb = member_next_in_proc(mb))
 		mb->blind |= !mb->gone && ((struct member_own *)mb)->born_ns < born_before_ns;
 }
 
