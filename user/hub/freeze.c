@@ -41,7 +41,8 @@ static bool is_concerned(const struct node *const *to, size_t n, const struct pr
 static size_t peer_add(const struct comm *c, const struct node **to, size_t n, size_t n_concerned)
 {
 	for (const struct member *mb = c->members; mb; mb = member_next_in_comm(mb))
-		if (!mb->gone && !mb->proc->dead && !mb->proc->node->silent_ns && !is_concerned(to, n_concerned, mb->proc))
+		if (!mb->gone && !mb->proc->dead && !mb->proc->node->silent_ns &&
+		    !is_concerned(to, n_concerned, mb->proc))
 			return node_add(to, n, mb->proc->node);
 	return n;
 }
