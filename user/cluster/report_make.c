@@ -16,7 +16,8 @@
 
 struct known_proc { /* by pid */
 	struct keyed keyed;
-	struct event_proc who;
+	struct event_proc who; /* of its texts the cgroup alone: */
+	char *cgroup;          /* its own, while the model's go */
 };
 
 struct open_finding {
@@ -54,6 +55,8 @@ void report_maker_free(struct report_maker *r)
 {
 	if (!r)
 		return;
+	for (struct known_proc *k = r->procs.all; k; k = k->keyed.next)
+		free(k->cgroup);
 	keyed_free(&r->procs);
 	while (r->n_findings)
 		finding_remove(r, &r->findings[r->n_findings - 1]);
@@ -64,10 +67,16 @@ void report_maker_free(struct report_maker *r)
 int report_maker_event(struct report_maker *r, const struct event *e)
 {
 	struct known_proc *k = e->kind == EV_PROC ? keyed_get(&r->procs, e->tgid, 0, sizeof(*k)) : NULL;
+	char *cgroup = k ? strdup(e->proc.cgroup ? e->proc.cgroup : "") : NULL;
 
-	if (k)
-		k->who = e->proc;
-	return e->kind == EV_PROC && !k ? -ENOMEM : 0;
+	if (e->kind != EV_PROC)
+		return 0;
+	if (!cgroup)
+		return -ENOMEM;
+	free(k->cgroup); /* lint: with a cgroup there is a k */
+	k->cgroup = cgroup;
+	k->who = (struct event_proc){ .user = e->proc.user, .netns = e->proc.netns, .cgroup = cgroup };
+	return 0;
 }
 
 /* --- findings --- */
@@ -125,9 +134,12 @@ static void findings_put(struct report_maker *r, Cluster__NodeReport *to, const 
 
 static bool lives(void *entry, const void *arg)
 {
-	const struct keyed *k = entry;
+	struct known_proc *k = entry;
 
-	return model_proc(arg, k->a) != NULL;
+	if (model_proc(arg, k->keyed.a))
+		return true;
+	free(k->cgroup);
+	return false;
 }
 
 static bool is_reported(const struct proc *p)

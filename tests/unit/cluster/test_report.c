@@ -55,6 +55,29 @@ static void round_trip(void)
 	assert_int_equal(report_unpack(bytes, len, &back), REPORT_GOOD);
 }
 
+/* A text of an event is good for as long as the model has it. */
+static void texts_of_events_may_go(void **state)
+{
+	char cgroup[] = "/slurm/job_1/task_0";
+	struct event e = job_proc_event(0, RANKS, 0);
+
+	(void)state;
+	ranks_play();
+	e.ts_ns = now;
+	e.proc.cgroup = cgroup;
+	e.proc.user = 1001;
+	assert_int_equal(report_maker_event(maker, &e), 0);
+	memset(cgroup, 'x', sizeof(cgroup) - 1);
+	round_trip();
+	assert_string_equal(process(0)->cgroup, "/slurm/job_1/task_0");
+	assert_int_equal(process(0)->user, 1001);
+	report_free(back);
+	assert_int_equal(report_maker_event(maker, &e), 0); /* said again */
+	round_trip();
+	assert_int_equal(process(0)->cgroup[0], 'x');
+	report_free(back);
+}
+
 static void what_is_known_comes_back(void **state)
 {
 	const Cluster__Process *p;
@@ -311,6 +334,7 @@ static int without(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(texts_of_events_may_go),
 		CASE(what_is_known_comes_back),
 		CASE(findings_come_and_go),
 		CASE(what_processes_have_of_a_gpu),

@@ -42,6 +42,7 @@ static int rank_sample(struct cpu_starved *s, const struct model *m, const struc
 	if (m->now_ns < r->sampled_ns + SAMPLE_NS)
 		return 0;
 	r->rates = cost_rates(&s->costs, m, p, m->now_ns - SAMPLE_NS);
+	r->rates.behind = NULL; /* kept for longer than that text is good */
 	if (r->rates.throttled < THROTTLED_SHARE || r->rates.cost[COST_RUNQ] < WAITS_SHARE)
 		r->since_ns = 0;
 	else if (!r->since_ns)

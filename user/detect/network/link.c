@@ -78,9 +78,7 @@ struct one {
 }; /* since_ns 0: not so; last_ns: newest sign of it */
 
 struct watched {
-	struct keyed keyed;      /* by the port */
-	const struct port *port; /* kept by its node for good */
-	struct subject subject;
+	struct keyed keyed; /* by the port */
 	uint64_t n_samples; /* judged */
 	bool was_up;
 	uint64_t down_since_ns, up_since_ns, n_downs;
@@ -99,13 +97,7 @@ struct link_state {
 
 static struct watched *watched_of(struct link_state *s, const struct port *p)
 {
-	struct watched *w = keyed_get(&s->ports, (uintptr_t)p, 0, sizeof(*w));
-
-	if (w && !w->port) {
-		w->port = p;
-		w->subject = subject_port(p->node->number, p->device, p->id.number, -1, 0);
-	}
-	return w;
+	return keyed_get(&s->ports, (uintptr_t)p, 0, sizeof(struct watched)); /* its node keeps a port for good */
 }
 
 /* --- signs --- */
@@ -371,9 +363,16 @@ static bool is_reported(const struct model *m, const struct one *o, int f)
 	return o->since_ns && m->now_ns >= o->since_ns + after;
 }
 
-static uint64_t key_of(enum finding_kind kind, const struct watched *w, int fault)
+static struct subject subject_of(const struct port *p)
 {
-	return finding_key(kind, &w->subject, "link", fault, w->faults[fault].since_ns);
+	return subject_port(p->node->number, p->device, p->id.number, -1, 0);
+}
+
+static uint64_t key_of(enum finding_kind kind, const struct port *p, const struct watched *w, int fault)
+{
+	struct subject s = subject_of(p);
+
+	return finding_key(kind, &s, "link", fault, w->faults[fault].since_ns);
 }
 
 /* A port of this node that sends what is lost, where this one sees no more of it than gaps: it is the far end, or one
@@ -384,7 +383,7 @@ static uint64_t sender_key(struct link_state *s, const struct model *m, const st
 		const struct watched *other = o == p || strcmp(o->kind, p->kind) ? NULL : watched_of(s, o);
 
 		if (other && other->loss.of_sent && is_reported(m, &other->faults[FAULT_LOSS], FAULT_LOSS))
-			return key_of(FINDING_LINK, other, FAULT_LOSS);
+			return key_of(FINDING_LINK, o, other, FAULT_LOSS);
 	}
 	return 0;
 }
@@ -406,8 +405,8 @@ static int report(struct link_state *s, const struct model *m, const struct port
 		return 0;
 	}
 	f->kind = use == LINK_USE_NONE || fault == FAULT_CONGESTION ? FINDING_OBSERVATION : FINDING_LINK;
-	f->subject = w->subject;
-	f->key = key_of(f->kind, w, fault);
+	f->subject = subject_of(p);
+	f->key = key_of(f->kind, p, w, fault);
 	f->caused_by_key = fault == FAULT_LOSS ? sender_key(s, m, p, w) : 0;
 	f->cause = faults[fault].cause;
 	f->since_ns = w->faults[fault].since_ns;

@@ -38,8 +38,8 @@ static struct tcp_pair *pair_get(struct tcp_pairs *s, const struct tcp_connectio
 	struct tcp_pair *p = keyed_get(&s->table, hash_text(0, a), hash_text(0, b), sizeof(*p));
 
 	if (p && !p->a) {
-		p->a = a;
-		p->b = b;
+		p->a = strncat(p->texts[0], a, TCP_ADDRESS_TEXT - 1);
+		p->b = strncat(p->texts[1], b, TCP_ADDRESS_TEXT - 1);
 	}
 	return p;
 }

@@ -27,10 +27,13 @@ struct tcp_traffic {                           /* on a netdev, in the last secon
 	double comes_per_s, others_come_per_s; /* bytes that came in */
 };
 
+#define TCP_ADDRESS_TEXT 64 /* INET6_ADDRSTRLEN, and the name of a netdev behind it */
+
 struct tcp_pair {
 	struct keyed keyed; /* by the hashes of its addresses */
-	const char *a, *b;  /* addresses, a the first by strcmp() */
-	uint64_t seen_ns;   /* newest sample of a connection of it */
+	const char *a, *b;  /* addresses, a the first by strcmp(); texts of its own: */
+	char texts[2][TCP_ADDRESS_TEXT];
+	uint64_t seen_ns; /* newest sample of a connection of it */
 	/* of the newest round */
 	double seconds;
 	uint64_t segments, marked, delivered, bytes, busy_us;
@@ -61,7 +64,7 @@ struct tcp_pair {
 struct tcp_netdevs { /* what went over the netdevs of the ranks' addresses, in the samples that are kept */
 	int n;
 	struct tcp_netdev {
-		const char *address;
+		const char *address; /* of a connection: good in the tick that took it */
 		uint64_t sent, came, own_sent, own_came;
 		double seconds;
 	} at[TCP_ADDRESSES_MAX];

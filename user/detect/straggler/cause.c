@@ -92,6 +92,8 @@ int cost_push(struct keyed_table *histories, const struct model *m, const struct
 		return -ENOMEM;
 	memmove(h->samples + 1, h->samples, (COSTS_KEPT - 1) * sizeof(*h->samples));
 	h->samples[0] = sample_of(m, p);
+	for (int i = 0; i < COST_CALLERS; i++)
+		h->samples[0].threads[i].behind = NULL; /* a text of the model's: good in this tick alone */
 	h->n += h->n < COSTS_KEPT;
 	return 0;
 }

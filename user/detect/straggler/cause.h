@@ -19,7 +19,7 @@ enum host_cost { COST_RUNQ, COST_DISK, COST_STOPPED, COST_ALLOC, COST_FREE, COST
 struct cost_thread {
 	uint32_t tid;
 	uint64_t seen_ns, ns[COST_STOPPED + 1], preempted;
-	const char *behind;
+	const char *behind; /* of the newest sample; of those kept NULL */
 };
 
 struct cost_sample {
@@ -42,8 +42,8 @@ struct cost_history { /* of one process; newest first */
 
 struct cost_rates { /* seconds per second; -1 not known */
 	double cost[COST_MAX], throttled, preempted_per_s, io_bytes_s, quota_cores;
-	double ready; /* without a CPU: all its threads and its children's together, so that it may exceed 1 */
-	const char *behind;
+	double ready;       /* without a CPU: all its threads and its children's together, so that it may exceed 1 */
+	const char *behind; /* good in this tick alone */
 	struct phase_mean phases;
 };
 

@@ -50,7 +50,8 @@ enum track_kind {
 
 struct track_key {                      /* what stands for one track; unused parts zero */
 	uint32_t kind, node, tgid, tid; /* node: the host's number; tgid: or an index there */
-	uint64_t a, b, c; /* ids of the kind: address and hash of a communicator, stream, address of a name */
+	uint64_t a, b, c; /* ids of the kind: address and hash of a communicator, stream, address of the file's copy of
+			     a name */
 };
 
 #define LANE_DEPTH 16 /* slices open inside each other on one lane */
@@ -99,8 +100,8 @@ struct thread { /* what one thread is in the middle of */
 	struct track *track, *state; /* NULL: nothing was drawn on it yet */
 	struct pending_call *last_call;
 	uint64_t sync_begin_ns, init_begin_ns, group_begin_ns, call_begin_ns; /* 0: not in it */
-	uint64_t group_end_ns; /* its outermost GroupEnd was called, and is not drawn yet; 0 */
-	const char *call_name;
+	uint64_t group_end_ns;                   /* its outermost GroupEnd was called, and is not drawn yet; 0 */
+	const char *call_name;                   /* the file's own */
 	uint64_t blocked_begin_ns, blocked_uuid; /* D state drawn as begun, its end not known yet; 0 none */
 	enum sync_kind sync_kind;
 	enum comm_init_kind init_kind;
@@ -174,7 +175,7 @@ uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint64_t pr
 struct track *thread_track(struct perfetto_sink *p, struct thread *t);
 uint64_t thread_track_uuid(struct perfetto_sink *p, const struct model *m, struct track *t);
 void thread_rename(struct perfetto_sink *p, uint64_t proc, uint32_t tid, const char *name);
-/* Track of its own for one thread or process; `name` is a constant or interned, one track for each address. */
+/* Track of its own for one thread or process; one track for each name. */
 struct track *thread_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
 				 uint32_t tid, const char *name);
 struct track *process_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,

@@ -7,7 +7,15 @@
 
 #include <stdlib.h>
 
+#include "base/intern.h"
 #include "sink/sink_io.h"
+
+const char *trace_text(struct trace_file *f, const char *text)
+{
+	const char *own = intern(f->texts, text);
+
+	return intern_refused(own) ? INTERN_FULL : own;
+}
 
 static size_t name_slot(const struct name_table *t, const char *name)
 {
@@ -101,6 +109,7 @@ static uint32_t name_iid(struct trace_file *f, int table, const char *name)
 	struct name_table *t = &f->names[table];
 	size_t slot;
 
+	name = trace_text(f, name);
 	if (2 * (t->n + 1) > t->cap && !names_grow(t)) {
 		f->batch.failed = true;
 		return 0;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/intern.h"
 #include "sink/sink_io.h"
 
 #define BATCH_BYTES (256 * 1024) /* Perfetto wants compressed batches below 512 kB */
@@ -21,12 +22,13 @@ int trace_open(struct trace_file *f, const char *path)
 {
 	*f = (struct trace_file){ .flags = SEQ_STATE_CLEARED | SEQ_NEEDS_STATE };
 	f->deflate = libdeflate_alloc_compressor(DEFLATE_LEVEL);
-	if (!f->deflate)
-		return -ENOMEM;
-	f->fd = open_output(path);
-	if (f->fd < 0)
-		libdeflate_free_compressor(f->deflate);
-	return f->fd < 0 ? f->fd : 0;
+	f->texts = intern_new();
+	f->fd = f->deflate && f->texts ? open_output(path) : -ENOMEM;
+	if (f->fd >= 0)
+		return 0;
+	libdeflate_free_compressor(f->deflate);
+	intern_free(f->texts);
+	return f->fd;
 }
 
 static int batch_deflate(struct trace_file *f, size_t *ret_len)
@@ -83,6 +85,7 @@ int trace_close(struct trace_file *f)
 	int err = trace_flush(f), closed = close_output(f->fd);
 
 	libdeflate_free_compressor(f->deflate);
+	intern_free(f->texts);
 	pb_free(&f->batch);
 	pb_free(&f->name);
 	pb_free(&f->out);

@@ -76,7 +76,7 @@ enum perfetto_field { /* PARENT_FIELD of the messages in use */
 
 enum event_type { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
 
-/* Number of each string by its address: the strings given are constants or interned, as event.h promises. */
+/* Number of each string by the address of the file's own copy. */
 struct name_table {
 	const char **keys;
 	uint32_t *iids;
@@ -94,6 +94,7 @@ struct trace_file {
 	size_t deflated_cap;
 	size_t packet_at, packet, event; /* of the open packet: where it begins; it and its TrackEvent, as opened */
 	uint64_t flushed_ns;
+	struct intern *texts; /* all names: those given may be gone before the file ends */
 	struct name_table names[NAME_TABLES];
 	struct libdeflate_compressor *deflate;
 	uint32_t flags; /* of the next packet: the first one starts the names anew */
@@ -117,7 +118,10 @@ void packet_text(struct pb *b, uint32_t field, const char *text); /* any bytes, 
 void trace_start(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_ns, uint64_t default_track);
 void trace_clock_set(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_ns); /* the wall clock was set */
 
-/* A track event: open, then annotations and flows, then event_close(). `name` and `category` interned, or NULL. */
+/* The file's own copy of a text, one of each. Past what one file may have (base/intern.h): INTERN_FULL. */
+const char *trace_text(struct trace_file *f, const char *text);
+
+/* A track event: open, then annotations and flows, then event_close(). `name` and `category` few ones, or NULL. */
 void event_open(struct trace_file *f, enum event_type type, uint64_t track, uint64_t ts_ns, const char *category,
 		const char *name);
 void event_close(struct trace_file *f);
@@ -129,7 +133,7 @@ void event_double(struct trace_file *f, const char *name, double v);
 void event_bool(struct trace_file *f, const char *name, bool v);
 void event_pointer(struct trace_file *f, const char *name, uint64_t v);        /* shown in hex */
 void event_text(struct trace_file *f, const char *name, const char *text);     /* any bytes */
-void event_interned(struct trace_file *f, const char *name, const char *text); /* text interned */
+void event_interned(struct trace_file *f, const char *name, const char *text); /* one of few */
 /* The end of the innermost open slice of the track. */
 void slice_end(struct trace_file *f, uint64_t track, uint64_t ts_ns);
 

@@ -48,7 +48,7 @@ void machine_counter_draw(struct perfetto_sink *p, uint64_t part, const char *gr
 				 .node = part >> 32,
 				 .tgid = (uint32_t)part,
 				 .tid = TRACK_KIND_MACHINE, /* no thread's */
-				 .a = (uintptr_t)name };
+				 .a = (uintptr_t)trace_text(&p->file, name) };
 	struct track *t = track_find(p, &key);
 
 	t = t ? t : track_get(p, key, 0, name);

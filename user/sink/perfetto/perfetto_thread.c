@@ -136,7 +136,7 @@ static void call_still_open(struct perfetto_sink *p, struct thread *t, const str
 		return;
 	thread_moved_on(p, t, e->call.begin_ns, m);
 	t->call_begin_ns = e->call.begin_ns;
-	t->call_name = e->call.name;
+	t->call_name = trace_text(&p->file, e->call.name);
 }
 
 static void error_drawn(struct perfetto_sink *p, const struct event *e, const struct model *m)

@@ -284,11 +284,16 @@ void thread_rename(struct perfetto_sink *p, uint64_t proc, uint32_t tid, const c
 		thread_write(p, t, name);
 }
 
+static uint64_t name_key(struct perfetto_sink *p, const char *name)
+{
+	return (uintptr_t)trace_text(&p->file, name);
+}
+
 struct track *thread_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
 				 uint32_t tid, const char *name)
 {
 	struct track_key key = {
-		.kind = kind, .node = proc >> 32, .tgid = (uint32_t)proc, .tid = tid, .a = (uintptr_t)name
+		.kind = kind, .node = proc >> 32, .tgid = (uint32_t)proc, .tid = tid, .a = name_key(p, name)
 	};
 	struct track *t = track_find(p, &key);
 
@@ -298,7 +303,7 @@ struct track *thread_child_track(struct perfetto_sink *p, const struct model *m,
 struct track *process_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
 				  const char *name)
 {
-	struct track_key key = { .kind = kind, .node = proc >> 32, .tgid = (uint32_t)proc, .a = (uintptr_t)name };
+	struct track_key key = { .kind = kind, .node = proc >> 32, .tgid = (uint32_t)proc, .a = name_key(p, name) };
 	struct track *t = track_find(p, &key);
 
 	return t ? t : track_get(p, key, process_uuid(p, m, proc), name);
@@ -362,7 +367,7 @@ struct track *seat_child_track(struct perfetto_sink *p, const struct model *m, e
 	struct track_key key = { .kind = kind,
 				 .node = mb->proc->key >> 32,
 				 .tgid = mb->proc->tgid,
-				 .a = (uintptr_t)name,
+				 .a = name_key(p, name),
 				 .b = (uint64_t)mb->device + 1 };
 	struct track *t = track_find(p, &key);
 

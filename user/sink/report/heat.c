@@ -22,9 +22,11 @@ static struct heat_row *row_new(struct heat *h, const struct heat_key *key, cons
 	row->key = *key;
 	row->pid = mb->proc->tgid;
 	row->gpu = member_gpu(mb);
-	row->host = mb->proc->node ? mb->proc->node->name : "";
-	HASH_ADD(hh, h->rows, key, sizeof(row->key), row);
+	row->host = strdup(mb->proc->node->name);
+	if (row->host)
+		HASH_ADD(hh, h->rows, key, sizeof(row->key), row);
 	if (!row->hh.tbl) {
+		free(row->host);
 		free(row);
 		return NULL;
 	}
@@ -200,6 +202,7 @@ void heat_free(struct heat *h)
 
 	HASH_ITER (hh, h->rows, row, next) {
 		HASH_DEL(h->rows, row);
+		free(row->host);
 		free(row->steps);
 		free(row->points);
 		free(row);

@@ -33,8 +33,9 @@ struct heat_key {
 struct heat_row { /* one rank */
 	struct heat_key key;
 	uint32_t pid;
-	int gpu;                /* -1 not known */
-	const char *job, *host; /* live as long as the model */
+	int gpu;         /* -1 not known */
+	const char *job; /* lives as long as the model */
+	char *host;
 	struct heat_step *steps;
 	size_t n, cap, clock_from;  /* steps of the present clock begin there */
 	unsigned int fold, in_last; /* each of them stands for 1 << fold; the newest for in_last so far */

@@ -141,6 +141,10 @@ static void report_free(struct report *r)
 	}
 	for (size_t i = 0; i < r->n_notes; i++)
 		free(r->notes[i].text);
+	for (size_t i = 0; i < r->n_libs; i++) {
+		free(r->libs[i].path);
+		free(r->libs[i].build_id);
+	}
 	heat_free(&r->heat);
 	report_incidents_free(r);
 	cJSON_Delete(r->stacks);

@@ -43,7 +43,7 @@ struct note { /* something that happened and is worth a line */
 };
 
 struct lib {
-	const char *path, *build_id;
+	char *path, *build_id;
 	uint32_t n_probes;
 };
 

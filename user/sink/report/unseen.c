@@ -70,6 +70,17 @@ static void log_note(struct report *r, const struct event *e)
 	note_put(r, e->ts_ns, &t);
 }
 
+static void lib_add(struct report *r, struct lib one)
+{
+	if (one.path && one.build_id) {
+		r->libs[r->n_libs++] = one;
+		return;
+	}
+	free(one.path);
+	free(one.build_id);
+	r->n_libs_dropped++;
+}
+
 static void lib_note(struct report *r, const struct event *e)
 {
 	for (size_t i = 0; i < r->n_libs; i++)
@@ -79,7 +90,7 @@ static void lib_note(struct report *r, const struct event *e)
 			return;
 		}
 	if (r->n_libs < LIBS_KEPT)
-		r->libs[r->n_libs++] = (struct lib){ e->lib.path, e->lib.build_id, e->lib.n_probes };
+		lib_add(r, (struct lib){ strdup(e->lib.path), strdup(e->lib.build_id), e->lib.n_probes });
 	else
 		r->n_libs_dropped++;
 }
