@@ -37,6 +37,7 @@ ALLOWED = {
     "user/model/storage": ["user", "user/base", "user/model"],
     "user/model/streams": ["user", "user/base", "user/model"],
     "user/model/torch": ["user", "user/base", "user/model"],
+    "user/model/texts": ["user", "user/base", "user/job", "user/model", "user/model/storage"],
     "user/model/snapshot": ["schemas", "user", "user/base", "user/model"],
     "user/detect": DETECT,
     "user/detect/rank": DETECT,

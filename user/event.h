@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * event.h - the one normalised event. Decoders make it from wire records; the model and the sinks see nothing
- * else. Times are ns of CLOCK_MONOTONIC. Strings are interned by the decoder and live as long as the pipeline.
+ * else. Times are ns of CLOCK_MONOTONIC. Strings are interned by the decoder and live until the next tick is over; for
+ * longer where the model points to them (model_hold_texts()). Others copy what they keep.
  */
 #ifndef RANKTRACE_EVENT_H
 #define RANKTRACE_EVENT_H

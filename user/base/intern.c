@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * intern.c - see intern.h. A hash set whose entries carry their text, and what each owner has in it. Most texts are
- * short, and there are as many as there is room for: an entry has 12 bytes beside its text.
+ * intern.c - see intern.h. A hash set whose entries carry their text, and what each owner has in it. An entry knows
+ * whose it is, and of which part of the room: what is given back goes where it was taken.
  */
 #include "base/intern.h"
 
@@ -18,13 +18,18 @@
 
 struct entry {
 	struct entry *next; /* of its bucket */
+	struct owner *owner;
 	uint32_t hash;
+	uint8_t kind; /* enum intern_kind */
+	bool is_more; /* beyond what its owner has first */
+	bool held;    /* while texts are given back: something refers to it */
 	char text[];
 };
 
 struct owner {
 	UT_hash_handle hh;
 	uint64_t id;
+	size_t n; /* its texts */
 	size_t bytes[INTERN_KINDS];
 };
 
@@ -35,6 +40,7 @@ struct intern {
 	size_t first[INTERN_KINDS],
 		more[INTERN_KINDS]; /* bytes: what each owner has first, and what some have beyond it */
 	uint64_t refused[INTERN_KINDS];
+	size_t came; /* bytes, since texts were given back */
 	uint64_t (*owner)(void *of);
 	void *of;
 	enum intern_kind kind; /* of what comes now */
@@ -89,6 +95,20 @@ uint64_t intern_n_refused(const struct intern *t, enum intern_kind kind)
 	return t->refused[kind];
 }
 
+size_t intern_came(const struct intern *t)
+{
+	return t->came;
+}
+
+size_t intern_bytes_kept(const struct intern *t)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < INTERN_KINDS; i++)
+		n += t->first[i] + t->more[i];
+	return n;
+}
+
 static struct owner *owner_add(struct intern *t, uint64_t id)
 {
 	struct owner *o = calloc(1, sizeof(*o));
@@ -104,33 +124,71 @@ static struct owner *owner_add(struct intern *t, uint64_t id)
 }
 
 /* Half of the room is for what each owner has first; of the other half none takes more than three times what it leaves
- * free there: one alone takes most of it, and the next one finds some. */
-static size_t *part_of(struct intern *t, size_t mine, size_t bytes)
+ * free there: one alone takes most of it, and the next one finds some. False: there is no room. */
+static bool part_find(const struct intern *t, const struct owner *o, size_t bytes, bool *ret_more)
 {
 	static const size_t half[INTERN_KINDS] = { INTERN_TEXTS_MAX / 2, INTERN_NAMES_MAX / 2 };
-	size_t *first = &t->first[t->kind], *more = &t->more[t->kind];
+	size_t mine = o ? o->bytes[t->kind] : 0, owners = (HASH_COUNT(t->owners) + !o) * sizeof(*o);
 	size_t beyond = mine > INTERN_OWNER_FIRST ? mine - INTERN_OWNER_FIRST : 0;
 
-	if (mine + bytes <= INTERN_OWNER_FIRST && *first + bytes <= half[t->kind])
-		return first;
-	return beyond + bytes + 3 * (*more + bytes) <= 3 * half[t->kind] ? more : NULL;
+	*ret_more = mine + bytes > INTERN_OWNER_FIRST || t->first[t->kind] + owners + bytes > half[t->kind];
+	return !*ret_more || beyond + bytes + 3 * (t->more[t->kind] + owners + bytes) <= 3 * half[t->kind];
 }
 
-static bool room_take(struct intern *t, size_t bytes)
+static size_t *part_of(struct intern *t, const struct entry *e)
+{
+	return e->is_more ? &t->more[e->kind] : &t->first[e->kind];
+}
+
+static size_t entry_bytes(const struct entry *e)
+{
+	return offsetof(struct entry, text) + strlen(e->text) + 1;
+}
+
+static void owner_leave(struct intern *t, struct owner *o)
+{
+	if (o->n)
+		return;
+	HASH_DEL(t->owners, o);
+	free(o);
+}
+
+/* NULL: no room, or no memory. The text is still to be written. */
+static struct entry *entry_new(struct intern *t, size_t len)
 {
 	uint64_t id = t->kind == INTERN_NAMES ? t->names_owner : t->owner ? t->owner(t->of) : 0;
+	size_t bytes = offsetof(struct entry, text) + len + 1;
+	struct entry *e;
 	struct owner *o;
-	size_t *part;
+	bool more;
 
 	HASH_FIND(hh, t->owners, &id, sizeof(id), o);
-	bytes += o ? 0 : sizeof(*o);
-	part = part_of(t, o ? o->bytes[t->kind] : 0, bytes);
-	o = o || !part ? o : owner_add(t, id);
-	if (!o || !part)
-		return false;
+	if (!part_find(t, o, bytes, &more))
+		return NULL;
+	o = o ? o : owner_add(t, id);
+	e = o ? malloc(bytes) : NULL;
+	if (!e) {
+		if (o)
+			owner_leave(t, o);
+		return NULL;
+	}
+	*e = (struct entry){ .owner = o, .kind = t->kind, .is_more = more };
+	o->n++;
 	o->bytes[t->kind] += bytes;
-	*part += bytes;
-	return true;
+	*part_of(t, e) += bytes;
+	t->came += bytes;
+	return e;
+}
+
+static void entry_free(struct intern *t, struct entry *e)
+{
+	size_t bytes = entry_bytes(e);
+
+	e->owner->n--;
+	e->owner->bytes[e->kind] -= bytes;
+	*part_of(t, e) -= bytes;
+	owner_leave(t, e->owner);
+	free(e);
 }
 
 /* --- the set --- */
@@ -186,8 +244,7 @@ static struct entry *entry_find(const struct intern *t, const char *s, size_t le
 
 static struct entry *entry_add(struct intern *t, const char *s, size_t len, uint32_t hash)
 {
-	size_t size = offsetof(struct entry, text) + len + 1;
-	struct entry *e = buckets_grow(t) && room_take(t, size) ? malloc(size) : NULL;
+	struct entry *e = buckets_grow(t) ? entry_new(t, len) : NULL;
 
 	if (!e)
 		return NULL;
@@ -219,4 +276,34 @@ const char *intern_bytes(struct intern *t, const char *s, size_t len)
 const char *intern(struct intern *t, const char *s)
 {
 	return s ? intern_bytes(t, s, strlen(s)) : "";
+}
+
+/* --- what is given back --- */
+
+void intern_hold(struct intern *t, const char *text)
+{
+	size_t len = text ? strlen(text) : 0;
+	struct entry *e = len ? entry_find(t, text, len, hash_of(text, len)) : NULL;
+
+	if (e)
+		e->held = true;
+}
+
+size_t intern_give_back(struct intern *t)
+{
+	size_t before = intern_bytes_kept(t);
+
+	for (size_t i = 0; i < t->n_buckets; i++)
+		for (struct entry **link = &t->buckets[i], *e; (e = *link);) {
+			if (e->held) {
+				e->held = false;
+				link = &e->next;
+				continue;
+			}
+			*link = e->next;
+			t->n_entries--;
+			entry_free(t, e);
+		}
+	t->came = 0;
+	return before - intern_bytes_kept(t);
 }

@@ -379,6 +379,7 @@ static void claim(struct jobs *j, struct scope *group, struct job_own *job)
 {
 	group->group_job = job;
 	job->claimed = j->round;
+	job->place = group->s.place;
 }
 
 /* The oldest scope that was settled says which; a guess counts for a job that no other ever was. */
@@ -409,8 +410,6 @@ static int jobs_assign(struct jobs *j)
 			claim(j, group, job);
 		if (!group->group_job)
 			return -ENOMEM;
-		if (group == s)
-			group->group_job->place = s->s.place;
 		s->s.job = &group->group_job->j;
 		s->settled = group->group_job->settled = true;
 	}
@@ -444,6 +443,20 @@ int jobs_settle(struct jobs *j)
 	names_show(j);
 	scopes_sweep(j);
 	return err;
+}
+
+/* A job's own copy of a place is read in the round alone that set it. */
+void jobs_hold_texts(const struct jobs *j, struct intern *t)
+{
+	for (const struct scope *s = j->first; s; s = s->next) {
+		const struct job_place *at = &s->s.place;
+
+		intern_hold(t, at->host_name);
+		intern_hold(t, at->pod);
+		intern_hold(t, at->pod_name);
+		intern_hold(t, at->container);
+		intern_hold(t, at->cgroup);
+	}
 }
 
 struct jobs *jobs_new(void)

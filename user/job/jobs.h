@@ -3,8 +3,8 @@
  * jobs.h - which processes are one job. A launcher's name alone does not say it: torchrun's default is one name in
  * every pod, and anybody can write any name into an environment: outside of containers, whose borders the kernel
  * keeps, processes of two users are never one job. Processes of one name and one place are a scope, and jobs_settle()
- * says which scopes of a name are one job. The rules: docs/decisions/processes.md, 160. Pure. Texts are borrowed and
- * outlive the jobs.
+ * says which scopes of a name are one job. The rules: docs/decisions/processes.md, 160. Pure. Texts of
+ * places are borrowed: jobs_hold_texts().
  */
 #ifndef RANKTRACE_JOB_JOBS_H
 #define RANKTRACE_JOB_JOBS_H
@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/intern.h"
 #include "job/job_place.h"
 
 struct job_id {            /* never freed before its struct jobs */
@@ -46,5 +47,8 @@ void jobs_begin(struct jobs *j);
 int jobs_rank(struct jobs *j, struct job_scope *s, int rank, int world);
 void jobs_tie(struct job_scope *a, struct job_scope *b);
 int jobs_settle(struct jobs *j);
+
+/* intern_hold() for each text that was given by jobs_scope() and is still pointed to. */
+void jobs_hold_texts(const struct jobs *j, struct intern *t);
 
 #endif

@@ -15,7 +15,7 @@
 
 struct job_own {
 	struct job_id j;
-	struct job_place place;      /* of a scope that lives, for the shown name */
+	struct job_place place;      /* of a scope that lives, for the shown name; good where `claimed` is now */
 	char *text;                  /* `shown`, where it is not the name */
 	char nameless[NAMELESS_LEN]; /* its name, where there was no room for that one; else "" */
 	bool settled;                /* some scope was settled to be it */

@@ -341,8 +341,9 @@ const struct op *model_next_ended(struct model *m);
 
 /* The step that ended by the newest event; NULL: none did. Valid until the next model_apply(). */
 const struct step_done *model_step_done(const struct model *m);
-uint64_t proc_texts_owner(const struct proc *p);                            /* event_proc_owner(); 0 not known */
-const struct proc *model_proc(const struct model *m, uint64_t proc);        /* by proc_key() */
+void model_hold_texts(const struct model *m, struct intern *t);      /* intern_hold() for each text that it points to */
+uint64_t proc_texts_owner(const struct proc *p);                     /* event_proc_owner(); 0 not known */
+const struct proc *model_proc(const struct model *m, uint64_t proc); /* by proc_key() */
 const struct counter *proc_counter(const struct proc *p, const char *name); /* NULL: no such value was reported */
 const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid);
 const struct proc *model_rank(const struct model *m, const struct job_id *job, int rank); /* job NULL: any */

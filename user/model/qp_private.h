@@ -14,7 +14,8 @@ struct qp_state {
 	bool changed; /* peers are to be found anew */
 };
 
-int op_burst_apply(struct model *m, const struct event *e); /* op_burst.c */
-int qp_peers_find(struct model *m);                         /* 0 or -ENOMEM */
+int op_burst_apply(struct model *m, const struct event *e);  /* op_burst.c */
+int qp_peers_find(struct model *m);                          /* 0 or -ENOMEM */
+void qp_hold_texts(const struct model *m, struct intern *t); /* as model_hold_texts() */
 
 #endif

@@ -140,6 +140,17 @@ static struct proc *walk_next(struct walk *w)
 	return p;
 }
 
+/* What its threads were at: of a process that is past only who it was is asked. */
+static void activity_forget(struct proc *p)
+{
+	p->outside.stacks_unread = NULL;
+	for (struct task *t = p->tasks; t; t = t->next) {
+		t->kernel_stack = t->user_stack = t->wchan = t->syscall = t->file = t->mount = "";
+		t->stack = (struct task_stack){ 0 };
+		t->wait = (struct waits_for){ 0 };
+	}
+}
+
 static void procs_choose(struct model *m)
 {
 	struct census n = census_of(m);
@@ -148,12 +159,14 @@ static void procs_choose(struct model *m)
 	leaders_keep(m);
 	for (struct proc *p; (p = walk_next(&w));) {
 		struct proc_own *own = proc_own(p);
-		bool old = m->now_ns > p->exit_ns + KEEP_NS;
+		bool old = m->now_ns > p->exit_ns + KEEP_NS, was_past = own->past;
 
 		own->past = false;
 		if (!p->dead || p->members || own->needed)
 			continue;
 		own->reaped = n.dead > DEAD_MAX || (old && (!is_rank(p) || n.dead_ranks > DEAD_RANKS_MAX));
+		if (old && !was_past)
+			activity_forget(p);
 		own->past = old;
 		n.dead -= own->reaped;
 		n.dead_ranks -= own->reaped && is_rank(p);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/intern.h"
 #include "base/keeper.h"
 #include "pipeline/decode.h"
 #include "pipeline/output.h"
@@ -19,6 +20,15 @@
 #define SETTLE_NS (8 * SEC)         /* then the ranks have time to go on; a loss is still held (detect/host/loss.c) */
 #define SETTLES_EVERY_NS (60 * SEC) /* a session that gets a turn now and then has to judge some day */
 #define SHORTAGE_EVERY_NS (600 * SEC)
+#define TEXTS_EVERY_NS (30 * SEC) /* what nothing refers to any more is given back, so often at most, */
+#define TEXTS_CAME (1u << 20)     /* and when so much came since, or a text was refused */
+#if defined(__SANITIZE_ADDRESS__)
+#define TEXTS_ALWAYS 1 /* at each tick: who keeps a pointer to a text and does not hold it is found */
+#elif defined(__has_feature)
+#define TEXTS_ALWAYS __has_feature(address_sanitizer)
+#else
+#define TEXTS_ALWAYS 0
+#endif
 #define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
 
 struct pipeline {
@@ -41,6 +51,7 @@ struct pipeline {
 	uint64_t tick_ns, settle_until_ns; /* the last tick; nothing is judged until then */
 	struct pipeline_shortage shortage; /* what of it was returned, and when */
 	uint64_t shortage_ns;
+	uint64_t texts_ns, n_refused; /* when texts were given back, and how many had been refused by then */
 };
 
 static uint64_t texts_owner(void *of)
@@ -239,6 +250,27 @@ static int judge(struct pipeline *p)
 	return err;
 }
 
+static uint64_t n_refused(const struct pipeline *p)
+{
+	return intern_n_refused(p->strings, INTERN_TEXTS) + intern_n_refused(p->strings, INTERN_NAMES);
+}
+
+/* Behind a tick nothing but the model refers to a text: events are over, findings have their own (finding_keep()), and
+ * what detectors and sinks keep from tick to tick they copy. */
+static void texts_give_back(struct pipeline *p)
+{
+	uint64_t now_ns = p->model->now_ns;
+	bool due = intern_came(p->strings) >= TEXTS_CAME || n_refused(p) != p->n_refused;
+
+	if (!TEXTS_ALWAYS && (!due || now_ns < p->texts_ns + TEXTS_EVERY_NS))
+		return;
+	p->texts_ns = now_ns;
+	p->n_refused = n_refused(p);
+	p->found.n = 0; /* of this tick: their texts may go now */
+	model_hold_texts(p->model, p->strings);
+	intern_give_back(p->strings);
+}
+
 /* While nothing is judged no file is begun: one who reads it alone would not know, and judge. */
 static int tick(struct pipeline *p)
 {
@@ -290,7 +322,11 @@ static int event_feed(struct pipeline *p, struct event *e)
 	EACH_LISTENER(p, event, e, p->model);
 	ops_hand_out(p);
 	step_hand_out(p);
-	return e->kind == EV_TICK ? tick(p) : 0;
+	if (e->kind != EV_TICK)
+		return 0;
+	err = tick(p);
+	texts_give_back(p);
+	return err;
 }
 
 void pipeline_set_outside(struct pipeline *p, const struct outside_judge *j)

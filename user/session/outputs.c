@@ -298,11 +298,11 @@ static void shortage_say(const struct pipeline_shortage *s)
 			 s->records, KEPT_MAX);
 	if (s->names)
 		log_warn("names of jobs, containers, cgroups: some user's fill the room that is free; %" PRIu64 " were "
-			 "not kept, and processes are shown without: a restart gives room again",
+			 "not kept, and processes are shown without: room comes back as its processes end",
 			 s->names);
 	if (s->texts)
 		log_warn("stacks, waits, files: texts of some user's processes fill the room that is free; %" PRIu64
-			 " were left out: a restart gives room again",
+			 " were left out: room comes back as its processes end",
 			 s->texts);
 }
 

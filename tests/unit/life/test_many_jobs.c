@@ -2,9 +2,11 @@
  *
  * test_many_jobs.c - jobs that come, hang and go on one host, each with a name, containers, pods and stacks of its own,
  * on a clock of its own, through decode, model, detectors and incidents. What is kept of a job that is gone stays
- * small.
+ * small. Then as many jobs, all of one user, that the texts of their threads' stacks fill that user's room several
+ * times: each hang has its call site, and the memory is that of the newest jobs.
  *
- *     test_many_jobs [JOBS] [WHAT]     WHAT: letters of n (names), p (places), h (hangs), s (stacks); all of them
+ *     test_many_jobs [JOBS] [WHAT] [JOBS]     WHAT: letters of n (names), p (places), h (hangs), s (stacks); all of
+ *                                             them. The last: jobs with threads.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -26,6 +28,11 @@
 #define STREAM 0x7100
 #define WARM_JOBS 100 /* tables that all later ones use as well */
 #define BYTES_MOST 2500
+#define THREADS 24 /* of a rank, each with a stack of its own */
+#define FRAMES 3000
+#define KIB_MOST \
+	16384 /* for the stacks of jobs that are gone since a minute at most, and what came since they went \
+	       */
 
 static struct pipeline *p;
 static uint64_t now_ns = JOB_T0, n_jobs;
@@ -33,21 +40,29 @@ static uint32_t pids[RANKS], next_pid = 1000;
 static int late = RANKS;
 static uint64_t late_ns;
 static const char *what = "nphs";
+static bool has_threads;
+static uint64_t site_of, n_sites; /* the last job whose hang has its call site; how many have */
 
 static bool is_on(char letter)
 {
 	return strchr(what, letter) != NULL;
 }
 
-static void give(struct wire_hdr *h, size_t size, int tracer, int kind, uint32_t pid)
+static void give_of(struct wire_hdr *h, size_t size, int tracer, int kind, uint32_t pid, uint32_t tid)
 {
 	h->size = size;
 	h->tracer = tracer;
 	h->kind = kind;
-	h->tgid = h->tid = pid;
+	h->tgid = pid;
+	h->tid = tid;
 	h->ts_ns = now_ns;
 	if (pipeline_feed(p, h))
 		exit(2);
+}
+
+static void give(struct wire_hdr *h, size_t size, int tracer, int kind, uint32_t pid)
+{
+	give_of(h, size, tracer, kind, pid, pid);
 }
 
 #define GIVE(type, of, id, pid, ...) \
@@ -136,6 +151,24 @@ static void stack_give(int r)
 	give(&u.f.hdr, (sizeof(u.f) + 6 + len + 7) & ~7ul, WIRE_COLLECTOR, RECORD_STACK, pids[r]);
 }
 
+static void thread_stack_give(int r, int thread)
+{
+	union {
+		struct record_stack f;
+		char bytes[FRAMES + 512];
+	} u = {};
+	uint32_t tid = 1000000 + THREADS * (pids[r] % 1000) + thread;
+	int at;
+
+	memset(u.f.text + 3, 'x', FRAMES - 1);
+	at = snprintf(u.f.text + 3, 100, "job %lu rank %d thread %d", (unsigned long)n_jobs, r, thread);
+	u.f.text[3 + at] = ' ';
+	u.f.wait_len = u.f.file_len = u.f.kernel_len = 1;
+	u.f.frames_len = FRAMES;
+	u.f.python_len = u.f.native_len = u.f.end_len = 1;
+	give_of(&u.f.hdr, (sizeof(u.f) + 6 + FRAMES + 7) & ~7ul, WIRE_COLLECTOR, RECORD_STACK, pids[r], tid);
+}
+
 static void step(void)
 {
 	for (int r = 0; r < RANKS; r++)
@@ -169,6 +202,9 @@ static void one_job(void)
 	time_pass(40 * SEC);
 	if (is_on('h'))
 		stack_give(late);
+	for (int r = 0; r < RANKS; r++)
+		for (int k = 0; k < THREADS && has_threads; k++)
+			thread_stack_give(r, k);
 	time_pass(4 * SEC);
 	for (int r = 0; r < RANKS; r++)
 		GIVE(life_exit, WIRE_LIFE, LIFE_EXIT, pids[r], .last = 1);
@@ -192,20 +228,69 @@ static double bytes_a_job(uint64_t n)
 	return ((double)bytes_now() - (double)before) / (double)n;
 }
 
+static int site_note(struct sink *s, const struct incident *i, const struct model *m)
+{
+	const char *python = finding_text(&i->f, EVIDENCE_PYTHON);
+	char of[64];
+
+	(void)s;
+	(void)m;
+	snprintf(of, sizeof(of), "/jobs/%" PRIu64 "/code", is_on('s') ? n_jobs : 1);
+	if (site_of != n_jobs && python && strstr(python, of)) {
+		site_of = n_jobs;
+		n_sites++;
+	}
+	return 0;
+}
+
+static int listener_close(struct sink *s, const struct model *m)
+{
+	(void)s;
+	(void)m;
+	return 0;
+}
+
+static const struct sink_class listener_class = { .name = "sites", .incident = site_note, .close = listener_close };
+
+/* True: each of `n` more jobs had its call site, and their memory stayed small. */
+static bool threads_run(uint64_t n)
+{
+	size_t before = bytes_now(), most = before;
+	uint64_t sites = n_sites, begin = n_jobs;
+	bool good;
+
+	has_threads = true;
+	while (n_jobs < begin + n) {
+		one_job();
+		most = bytes_now() > most ? bytes_now() : most;
+	}
+	has_threads = false;
+	good = n_sites - sites == n && (most - before) >> 10 < KIB_MOST;
+	printf("%" PRIu64 " jobs whose stacks are of %" PRIu64 " KiB: %" PRIu64 " with call sites, at most %zu KiB%s\n",
+	       n, n * RANKS * THREADS * FRAMES >> 10, n_sites - sites, (most - before) >> 10, good ? "" : ": FAILED");
+	return good;
+}
+
 int main(int argc, char **argv)
 {
-	uint64_t n = argc > 1 ? strtoul(argv[1], NULL, 0) : 200;
+	uint64_t n = argc > 1 ? strtoul(argv[1], NULL, 0) : 200, n_threads = argc > 3 ? strtoul(argv[3], NULL, 0) : 150;
+	struct sink listener = { .class = &listener_class };
 	double bytes;
 	bool good;
 
 	what = argc > 2 ? argv[2] : what;
 	p = pipeline_new();
+	if (!p || pipeline_add_listener(p, &listener))
+		return 2;
 	session_begin();
 	bytes_a_job(WARM_JOBS);
 	bytes = bytes_a_job(n);
-	good = bytes < BYTES_MOST && (!is_on('h') || incidents_opened(pipeline_incidents(p)) == n_jobs);
-	printf("%" PRIu64 " jobs, %" PRIu64 " incidents: %zu KiB, of the last %" PRIu64
+	good = bytes < BYTES_MOST &&
+	       (!is_on('h') || (incidents_opened(pipeline_incidents(p)) == n_jobs && n_sites == n_jobs));
+	printf("%" PRIu64 " jobs, %" PRIu64 " incidents, %" PRIu64 " with call sites: %zu KiB, of the last %" PRIu64
 	       " jobs each %.0f bytes more%s\n",
-	       n_jobs, incidents_opened(pipeline_incidents(p)), bytes_now() >> 10, n, bytes, good ? "" : ": FAILED");
+	       n_jobs, incidents_opened(pipeline_incidents(p)), n_sites, bytes_now() >> 10, n, bytes,
+	       good ? "" : ": FAILED");
+	good &= !is_on('h') || threads_run(n_threads);
 	return pipeline_free(p) || !good;
 }

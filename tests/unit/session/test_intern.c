@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_intern.c - one copy of each string, and never more memory than the limit: what came before it stays known, and
- * what one owner, or one kind, fills leaves room for others. */
+ * what one owner, or one kind, fills leaves room for others; what nothing refers to is given back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -138,15 +138,102 @@ static int steps_named(struct intern *t, uint64_t user, int job)
 	return n;
 }
 
-/* 265 steps a day: two months and more of a host whose jobs are all of one user; then another one has some weeks. */
-static void test_one_user_alone_has_months(void **state)
+/* At once, of a host whose jobs are all of one user; then another one has some, and the next. */
+static void test_one_user_alone_has_most(void **state)
 {
 	struct intern *t = intern_new();
 
 	(void)state;
-	assert_true(steps_named(t, 1001, 100000) > 265 * 70);
-	assert_true(steps_named(t, 1002, 500000) > 265 * 14);
+	assert_true(steps_named(t, 1001, 100000) > 15000);
+	assert_true(steps_named(t, 1002, 500000) > 3500);
 	assert_true(steps_named(t, 1003, 700000) > 150);
+	intern_free(t);
+}
+
+static void test_what_is_held_stays(void **state)
+{
+	struct intern *t = intern_new();
+	const char *a = intern(t, "a"), *b = intern(t, "b"), *kept;
+	size_t bytes = intern_bytes_kept(t);
+
+	(void)state;
+	assert_int_equal(intern_came(t), bytes);
+	intern_hold(t, b);
+	intern_hold(t, NULL);
+	intern_hold(t, "");
+	intern_hold(t, intern_none);
+	intern_hold(t, "none of its texts");
+	assert_true(intern_give_back(t) == bytes / 2);
+	assert_int_equal(intern_came(t), 0);
+	assert_ptr_equal(intern(t, "b"), b);
+	assert_int_equal(intern_came(t), 0);
+	kept = intern(t, "a"); /* new: where it lies is any place */
+	assert_string_equal(kept, "a");
+	assert_int_equal(intern_bytes_kept(t), bytes);
+	intern_hold(t, a == kept ? a : kept); /* it was held once: that does not last */
+	assert_true(intern_give_back(t) == bytes / 2);
+	assert_int_equal(intern_give_back(t), bytes / 2);
+	assert_int_equal(intern_bytes_kept(t), 0);
+	intern_free(t);
+}
+
+/* Of those that are full each gets its own room back: all that it had, and no more than it gave. */
+static void test_room_comes_back(void **state)
+{
+	struct intern *t = intern_new();
+	size_t first[3], again;
+	char of[16];
+
+	(void)state;
+	intern_set_owner(t, owner_now, &owner);
+	for (int round = 0; round < 4; round++) {
+		for (owner = 0; owner < 3; owner++) {
+			snprintf(of, sizeof(of), "%d of %u", round, (unsigned int)owner);
+			again = fill(t, of, TEXTS_ALL);
+			first[owner] = round ? first[owner] : again;
+			assert_int_equal(again, first[owner]);
+			intern_names_begin(t, owner);
+			fill(t, of, 100); /* the same texts as names: they are there */
+			intern_names_end(t);
+		}
+		assert_true(intern_bytes_kept(t) <= INTERN_TEXTS_MAX);
+		intern_give_back(t);
+		assert_int_equal(intern_bytes_kept(t), 0);
+	}
+	intern_free(t);
+}
+
+/* One that holds all it has gets nothing more by that others' texts go; those get theirs. */
+static void test_who_holds_gets_no_more(void **state)
+{
+	struct intern *t = intern_new();
+	const char **held = calloc(TEXTS_ALL, sizeof(*held));
+	size_t n = 0, mine;
+
+	(void)state;
+	intern_set_owner(t, owner_now, &owner);
+	owner = 1;
+	for (mine = 0; mine < TEXTS_ALL; mine++) {
+		memset(text, 'x', sizeof(text) - 1);
+		text[snprintf(text, 32, "mine %zu", mine)] = 'x';
+		held[n] = intern(t, text);
+		if (intern_refused(held[n]))
+			break;
+		n++;
+	}
+	for (int round = 0; round < 3; round++) {
+		owner = 2;
+		assert_true(fill(t, "other", TEXTS_ALL) >= TEXTS_FIRST);
+		for (size_t i = 0; i < n; i++)
+			intern_hold(t, held[i]);
+		intern_give_back(t);
+		owner = 1;
+		snprintf(text, sizeof(text), "one more %d", round);
+		memset(text + strlen(text), 'x', sizeof(text) - 1 - strlen(text));
+		assert_true(intern_refused(intern(t, text)));
+	}
+	assert_memory_equal(held[0], "mine 0x", 7);
+	free(held);
 	intern_free(t);
 }
 
@@ -177,7 +264,10 @@ int main(void)
 		cmocka_unit_test(test_what_is_refused_is_empty),
 		cmocka_unit_test(test_texts_leave_room_for_names),
 		cmocka_unit_test(test_each_owner_finds_room),
-		cmocka_unit_test(test_one_user_alone_has_months),
+		cmocka_unit_test(test_one_user_alone_has_most),
+		cmocka_unit_test(test_what_is_held_stays),
+		cmocka_unit_test(test_room_comes_back),
+		cmocka_unit_test(test_who_holds_gets_no_more),
 		cmocka_unit_test(test_many_are_found_again),
 	};
 

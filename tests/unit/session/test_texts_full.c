@@ -2,6 +2,7 @@
  *
  * test_texts_full.c - a session that has no room for more texts: jobs stay apart, those of other users have their
  * names, a stack that found no room is one that was not read, and a file that begins then keeps jobs apart as well.
+ * What is gone leaves its room.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@
 
 #define SEC 1000000000ull
 #define FLOOD_USER 2000
-#define FLOOD 40000 /* processes: 20 MB of names */
+#define FLOOD 40000 /* 20 MB of names */
 
 static struct pipeline *p;
 static uint64_t ns;
@@ -110,14 +111,26 @@ static char *long_text(char *to, size_t size, const char *of, unsigned int n)
 	return to;
 }
 
-/* Processes of one user, one behind the other, with names of their own. */
-static void flood(void)
+static void one_comes(uint32_t pid, unsigned int i)
 {
 	char job[250], cgroup[250];
 
+	comes(pid, 0, FLOOD_USER, long_text(job, sizeof(job), "job", i), "",
+	      long_text(cgroup, sizeof(cgroup), "/user", i));
+}
+
+/* Processes of one user that change their names, before any tick. */
+static void flood(void)
+{
+	for (unsigned int i = 0; i < FLOOD; i++)
+		one_comes(1000 + i % 1000, i);
+}
+
+/* As many, one behind the other. */
+static void flood_that_goes(void)
+{
 	for (unsigned int i = 0; i < FLOOD; i++) {
-		comes(1000 + i % 1000, 0, FLOOD_USER, long_text(job, sizeof(job), "job", i), "",
-		      long_text(cgroup, sizeof(cgroup), "/user", i));
+		one_comes(1000 + i % 1000, i);
 		if (i % 1000 != 999)
 			continue;
 		tick();
@@ -180,6 +193,20 @@ static void jobs_without_a_name_stay_apart(void **state)
 	assert_string_not_equal(job_of(900001)->name, job_of(900003)->name);
 	assert_string_not_equal(job_of(900001)->shown, job_of(900003)->shown);
 	assert_true(pipeline_shortage(p, &s) && s.names > 0 && !s.records);
+}
+
+/* Nor does it matter how many there were. */
+static void who_is_gone_leaves_its_room(void **state)
+{
+	struct pipeline_shortage s;
+	char a[250];
+
+	(void)state;
+	flood_that_goes();
+	comes(900001, 0, FLOOD_USER, long_text(a, sizeof(a), "one", 1), "", "/p");
+	tick();
+	assert_string_equal(job_of(900001)->name, a);
+	assert_false(pipeline_shortage(p, &s));
 }
 
 static int to_copy(void *copy, const struct wire_hdr *rec)
@@ -259,15 +286,19 @@ static void a_stack_without_room_is_unread(void **state)
 	assert_string_equal(job_of(900003)->name, "new");
 	tick();
 	assert_true(pipeline_shortage(p, &s) && s.texts > 0 && !s.names);
+	ns += 60 * SEC; /* of its stacks only the newest is of use */
+	tick();
+	assert_int_equal(strlen(main_task(900001)->stack.python), 4999);
+	stack(900001, 30000);
+	assert_null(proc_of(p, 900001)->outside.stacks_unread);
 }
 
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
 	const struct CMUnitTest tests[] = {
-		TEST(other_users_have_their_names),
-		TEST(jobs_without_a_name_stay_apart),
-		TEST(a_file_that_begins_then_keeps_them_apart),
+		TEST(other_users_have_their_names),   TEST(jobs_without_a_name_stay_apart),
+		TEST(who_is_gone_leaves_its_room),    TEST(a_file_that_begins_then_keeps_them_apart),
 		TEST(a_stack_without_room_is_unread),
 	};
 

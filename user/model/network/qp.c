@@ -403,6 +403,17 @@ void qps_free(struct model *m)
 	}
 }
 
+void qp_hold_texts(const struct model *m, struct intern *t)
+{
+	for (const struct qp *q = m->qps.newest; q; q = q->next) {
+		intern_hold(t, q->device);
+		intern_hold(t, q->error_name);
+		intern_hold(t, q->async_name);
+	}
+	for (const struct qp_context *c = m->state->qp.contexts; c; c = c->next)
+		intern_hold(t, c->device);
+}
+
 void own_gids_free(struct node *n)
 {
 	struct own_gids *o;
