@@ -79,7 +79,7 @@ static void comms_fetch(const struct proc *p)
 static void places_fetch(const struct proc *p)
 {
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (mb->comm->by_rank && mb->rank >= 0)
+		if (mb->comm->by_rank && mb->rank >= 0 && mb->rank < mb->comm->nranks)
 			__builtin_prefetch(&mb->comm->by_rank[mb->rank]);
 }
 

@@ -15,7 +15,7 @@
 
 static inline void lines_fetch(const void *at, size_t bytes)
 {
-	for (size_t i = 0; i < bytes; i += LINE_BYTES)
+	for (size_t i = 0; at && i < bytes; i += LINE_BYTES)
 		__builtin_prefetch((const char *)at + i);
 }
 
