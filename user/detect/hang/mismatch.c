@@ -193,11 +193,11 @@ static void span(const struct comm *c, int space, uint64_t *ret_low, uint64_t *r
 }
 
 /* Calls of two members are known: where only counters are, there is nothing to compare. */
-static bool calls_known(const struct model *m, const struct comm *c)
+static bool calls_known(const struct comm *c)
 {
 	int n = 0;
 
-	for (const struct member *mb = m->n_ops ? c->members : NULL; mb && n < 2; mb = member_next_in_comm(mb))
+	for (const struct member *mb = c->members; mb && n < 2; mb = member_next_in_comm(mb))
 		n += mb->ops_tail != NULL;
 	return n > 1;
 }
@@ -209,7 +209,7 @@ static void comm_check(const struct model *m, const struct comm *c, struct check
 	span(c, k->space, &low, &high);
 	if (high > MODEL_OPS_KEPT && k->upto < high - MODEL_OPS_KEPT)
 		k->upto = high - MODEL_OPS_KEPT;
-	for (uint64_t seq = calls_known(m, c) ? k->upto : high; seq < high; seq++) {
+	for (uint64_t seq = calls_known(c) ? k->upto : high; seq < high; seq++) {
 		uint64_t ns = differs_ns(m, c, k->space, seq);
 
 		if (!ns)
