@@ -95,7 +95,7 @@ struct proc {
 	bool gc_visible;    /* its interpreter's collections of garbage are probed */
 	bool has_phases;    /* its steps have phases, and are counted by them: model_step_done() */
 	bool end_run_known;
-	uint32_t n_tasks;
+	uint32_t n_tasks;      /* in `tasks` */
 	struct proc *leader;   /* the rank's own process; self when it is that */
 	uint64_t last_call_ns; /* newest sign of its host code: an operation, a wait or its end, a creation call */
 	uint64_t reported_ns;  /* of another host, which sees its calls: it last said where they stand; 0 never */

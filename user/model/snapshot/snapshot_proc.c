@@ -290,6 +290,8 @@ static struct proc proc_who(const struct proc *p)
 		.leader = p->leader,
 		.tasks = p->tasks,
 		.members = p->members,
+		.n_tasks = p->n_tasks,
+		.n_members = p->n_members,
 		.streams = p->streams,
 		.cuda_events = p->cuda_events,
 		.calls = p->calls,
