@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ranktrace stress gpu` on a machine with NVIDIA GPUs and PyTorch, in 8 minutes at most. Parts (arguments, default
 all): codes (exit codes: busy, usage, no library, Ctrl-C), rates (GEMM rates against PyTorch's cuBLAS, in turns A B A B,
-same operands), self-test (faults on purpose, 10 of each kind on each GPU), memory (90 %, all patterns), full
-(--time 60, then its baseline). Prints a table; all that the tool printed goes to OUT (/tmp/ranktrace-stress).
+same operands), self-test (faults on purpose, TRIALS (10) of each kind on each GPU), memory (90 %, all patterns), full
+(--time 60, then its baseline); foreign only if asked for (two GPUs or more: another process computes on one that SEED
+draws, TRIALS times, for 20, 30 or 50 % of the time: that one is slow and no other; between them nobody). Prints a
+table; all that the tool printed goes to OUT (/tmp/ranktrace-stress).
 RANKTRACE=path of the binary (default: what `make pack` made)."""
 import json
 import os
+import random
 import signal
 import statistics
 import subprocess
@@ -18,6 +21,7 @@ BEGIN, MOST_S = time.monotonic(), 460
 N = 8192
 TYPES = ["bf16", "fp16", "tf32", "fp8", "fp32", "fp64", "int8"]
 SECONDS = 3
+TRIALS = int(os.environ.get("TRIALS", 10))
 
 WORKER = r"""
 import sys, time, torch
@@ -95,6 +99,31 @@ def row(*cells):
     print("  ".join(str(c) for c in cells), flush=True)
 
 
+FOREIGN = r"""
+import sys, threading, time, torch
+gpu, share, period = int(sys.argv[1]), 0, 0.05
+torch.cuda.set_device(gpu)
+x = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+def busy(n):
+    begin = time.monotonic()
+    for _ in range(n): x @ x
+    torch.cuda.synchronize()
+    return time.monotonic() - begin
+busy(50)
+alone_s = busy(200) / 200
+def listen():
+    global share
+    for line in sys.stdin: share = int(line) / 100
+    share = -1
+threading.Thread(target=listen, daemon=True).start()
+print("ready", flush=True)
+while share >= 0:
+    begin = time.monotonic()
+    if share: busy(max(1, round(share * period / alone_s)))
+    time.sleep(max(0, begin + period - time.monotonic()))
+"""
+
+
 class Worker:
     def __init__(self):
         self.p = subprocess.Popen([sys.executable, "-c", WORKER, str(N)], stdin=subprocess.PIPE,
@@ -165,9 +194,38 @@ def rates(worker):
 
 
 def self_test(_):
-    status, out, err, s = stress("self-test", "--self-test=10", timeout=250)
+    status, out, err, s = stress("self-test", f"--self-test={TRIALS}", timeout=250)
     print(out + err, end="")
     row(f"exit {status}, {s:.0f} s; found {out.count('found there')} of {out.count('GPU ')}")
+
+
+def foreign(_):
+    """A GPU's own rate alone says nothing with one GPU of a kind; the other one is what it is compared with."""
+    gpus = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
+    others = [subprocess.Popen([sys.executable, "-c", FOREIGN, str(i)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               text=True) for i in range(gpus)]
+    for p in others:
+        p.stdout.readline()
+    draw, right, quiet = random.Random(int(os.environ.get("SEED", 1))), 0, 0
+    for i in range(TRIALS):
+        bad, share = draw.randrange(gpus), (20, 30, 50)[i % 3]
+        for load in (share, 0):
+            others[bad].stdin.write(f"{load}\n")
+            others[bad].stdin.flush()
+            time.sleep(0.5)
+            status, out, err, s = stress(f"foreign-{i}-{load}", "--json", "--force", "--only", "bf16", "--time", "4")
+            found = [(f["kind"], f["subject"].get("gpu")) for f in lines(out, "fault")]
+            ok = (status, found) == ((1, [("slow", bad)]) if load else (0, []))
+            right += ok and load > 0
+            quiet += ok and not load
+            if not ok or not i:
+                row(f"     {load} % on GPU {bad}: exit {status}, {s:.0f} s,", found, err.strip()[:200],
+                    *(f["summary"] for f in lines(out, "fault")))
+    for p in others:
+        p.stdin.close()
+        p.wait(30)
+    row("ok  " if (right, quiet) == (TRIALS, TRIALS) else "BAD ",
+        f"slowed by another process: named {right} of {TRIALS}; between them nobody, {quiet} of {TRIALS}")
 
 
 def memory(_):
@@ -199,9 +257,10 @@ def main():
     os.makedirs(OUT, exist_ok=True)
     print(subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,power.limit,clocks.max.sm", "--format=csv"],
                          capture_output=True, text=True).stdout, flush=True)
-    worker = Worker()
-    parts = {"rates": rates, "codes": codes, "self-test": self_test, "full": full, "memory": memory}
-    for name in sys.argv[1:] or parts:
+    worker = Worker() if not sys.argv[1:] or {"rates", "codes"} & set(sys.argv[1:]) else None
+    parts = {"rates": rates, "codes": codes, "self-test": self_test, "full": full, "memory": memory,
+             "foreign": foreign}
+    for name in sys.argv[1:] or [x for x in parts if x != "foreign"]:
         if time.monotonic() - BEGIN > MOST_S - 60:
             row(f"--- {name}: left out, no time")
             continue

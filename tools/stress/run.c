@@ -155,6 +155,13 @@ int gpu_launch(struct stress_gpu *gpu, enum kernel_id kernel, unsigned int gx, u
 		"a launch");
 }
 
+int gpu_put(struct stress_gpu *gpu, cuda_ptr to, const void *from, size_t bytes)
+{
+	int error = gpu->run->cuda.to_device_async(to, from, bytes, gpu->stream);
+
+	return gpu_try(gpu, error, "a copy to it") ? -EIO : gpu_wait(gpu);
+}
+
 int gpu_alloc(struct stress_gpu *gpu, size_t bytes, cuda_ptr *at)
 {
 	int error = gpu->run->cuda.alloc(at, bytes);

@@ -125,6 +125,9 @@ int gpu_wait(struct stress_gpu *gpu);
 int gpu_wait_event(struct stress_gpu *gpu, cuda_handle event);
 int gpu_launch(struct stress_gpu *gpu, enum kernel_id kernel, unsigned int gx, unsigned int gy, unsigned int block,
 	       void **params);
+/* A copy from memory of the host: it is there. The call alone, cuMemcpyHtoD() too, may return before, and then no other
+ * stream, GPU or NIC waits for it. 0 or -EIO. The GPU's context has to be the thread's. */
+int gpu_put(struct stress_gpu *gpu, cuda_ptr to, const void *from, size_t bytes);
 /* -ENOMEM without a fault. */
 int gpu_alloc(struct stress_gpu *gpu, size_t bytes, cuda_ptr *at);
 

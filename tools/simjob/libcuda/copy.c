@@ -2,7 +2,7 @@
 /*
  * Copies and sets: they take their time on a stream and move nothing; what a copy brings to the host is zeroes. The
  * blocking ones run on the default stream (in the _ptds flavour each thread's own, which is the same here) and return
- * when it is through.
+ * when it is through. Where memory has contents, a blocking copy to the device returns before: see peer_put().
  */
 #include "tools/simjob/libcuda/device.h"
 
@@ -14,10 +14,9 @@
 #define DEVICE_BYTES_PER_US 1500000 /* 1.5 TB/s */
 
 struct transfer {
-	const char *name;     /* of the call */
-	void *host;           /* what is written on the host, NULL: nothing */
-	CUdeviceptr to, from; /* of a blocking copy, where memory has contents */
-	const void *source;
+	const char *name; /* of the call */
+	void *host;       /* what is written on the host, NULL: nothing */
+	CUdeviceptr from; /* of a blocking copy, where memory has contents */
 	size_t size_bytes;
 	CUstream stream;
 	bool within_device, is_blocking;
@@ -29,14 +28,6 @@ static uint64_t transfer_ns(const struct transfer *transfer)
 	uint64_t bytes_per_us = transfer->within_device ? DEVICE_BYTES_PER_US : COPY_BYTES_PER_US;
 
 	return latency_ns + transfer->size_bytes * NSEC_PER_USEC / bytes_per_us;
-}
-
-static void contents_move(const struct transfer *transfer)
-{
-	if (transfer->host)
-		memcpy(transfer->host, (void *)(uintptr_t)transfer->from, transfer->size_bytes);
-	else /* lint: the caller's, as for the real one */
-		memcpy((void *)(uintptr_t)transfer->to, transfer->source, transfer->size_bytes);
 }
 
 static CUresult transfer_run(const struct transfer *transfer)
@@ -56,9 +47,10 @@ static CUresult transfer_run(const struct transfer *transfer)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (transfer->is_blocking && compute_is_on()) {
 		res = compute_lost();
+		res = res ? res : stream_synchronize(transfer->stream);
 		if (res)
 			return res;
-		contents_move(transfer);
+		memcpy(transfer->host, (void *)(uintptr_t)transfer->from, transfer->size_bytes);
 	} else if (transfer->host) {
 		memset(transfer->host, 0, transfer->size_bytes);
 	}
@@ -142,8 +134,10 @@ DEFINE_ASYNC_CALLS(_ptsz)
 	} \
 	SIM_EXPORT CUresult cuMemcpyHtoD_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes) \
 	{ \
-		return transfer_run(&(struct transfer){ \
-			.name = __func__, .to = to, .source = from, .size_bytes = size_bytes, .is_blocking = true }); \
+		if (compute_is_on()) \
+			return peer_put((void *)(uintptr_t)to, from, size_bytes); \
+		return transfer_run( \
+			&(struct transfer){ .name = __func__, .size_bytes = size_bytes, .is_blocking = true }); \
 	}
 
 DEFINE_BLOCKING_CALLS()

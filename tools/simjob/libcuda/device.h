@@ -110,6 +110,9 @@ CUresult compute_set_words(CUdeviceptr to, unsigned int value, size_t count, CUs
 int memory_device(CUdeviceptr address);
 /* peer.c: with SIM_CUDA_COMPUTE a copy between host and device, in its turn on the stream. */
 CUresult peer_host_copy(void *to, const void *from, size_t size_bytes, CUstream stream);
+/* A blocking copy to a device from memory that is not pinned returns once that is read. The data arrive later, and only
+ * the default stream waits for them: no stream that does not block, no other device and no NIC. */
+CUresult peer_put(void *to, const void *from, size_t size_bytes);
 
 /* context.c */
 const char *sim_setting(const char *name, const char *usual);

@@ -19,6 +19,7 @@
 #define OFF_BYTES_PER_US 20000
 #define HOST_BYTES_PER_US 50000
 #define LOAD_NS 1000
+#define PUT_NS 5000000ull /* 20 us on an H200; so long that who does not wait is seen each time */
 #define PEER_ALREADY_ENABLED 704
 #define PERFORMANCE_RANK 1
 
@@ -153,4 +154,34 @@ CUresult peer_host_copy(void *to, const void *from, size_t size_bytes, CUstream 
 	uint64_t ns = size_bytes * NSEC_PER_USEC / HOST_BYTES_PER_US;
 
 	return copy_launch(&copy, stream, slower(ns, "SIM_HOST_SLOW", here, here));
+}
+
+struct put {
+	void *to;
+	size_t size_bytes;
+	unsigned char bytes[];
+};
+
+static void put_run(void *arg)
+{
+	struct put *put = arg;
+
+	memcpy(put->to, put->bytes, put->size_bytes);
+	free(put);
+}
+
+CUresult peer_put(void *to, const void *from, size_t size_bytes)
+{
+	struct put *put = malloc(sizeof(*put) + size_bytes);
+	CUresult res;
+
+	if (!put)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	put->to = to;
+	put->size_bytes = size_bytes;
+	memcpy(put->bytes, from, size_bytes);
+	res = sim_compute_launch(NULL, put_run, put, PUT_NS);
+	if (res)
+		free(put);
+	return res;
 }

@@ -14,7 +14,7 @@ static int byte_flip(struct stress_gpu *gpu, cuda_ptr at, unsigned int bit)
 
 	err = err ? err : gpu_try(gpu, cuda->to_host(&byte, at, 1), "a copy");
 	byte ^= 1u << bit;
-	return err ? err : gpu_try(gpu, cuda->to_device(at, &byte, 1), "a copy");
+	return err ? err : gpu_put(gpu, at, &byte, 1);
 }
 
 int inject_results(struct gemm *g, int way)

@@ -61,7 +61,6 @@ typedef unsigned long long cuda_ptr;
 	X(free, "cuMemFree_v2", true, (cuda_ptr at)) \
 	X(memory, "cuMemGetInfo_v2", true, (size_t *free_bytes, size_t *total_bytes)) \
 	X(to_host, "cuMemcpyDtoH_v2", true, (void *to, cuda_ptr from, size_t bytes)) \
-	X(to_device, "cuMemcpyHtoD_v2", true, (cuda_ptr to, const void *from, size_t bytes)) \
 	X(set_words, "cuMemsetD32Async", true, (cuda_ptr to, unsigned int value, size_t n, cuda_handle stream)) \
 	X(stream_create, "cuStreamCreate", true, (cuda_handle *stream, unsigned int flags)) \
 	X(stream_destroy, "cuStreamDestroy_v2", true, (cuda_handle stream)) \

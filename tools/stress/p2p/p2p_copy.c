@@ -253,7 +253,7 @@ static int chain_make(struct p2p *p, int to)
 	}
 	for (uint32_t i = 0; i < n; i++)
 		chain[(uint64_t)i * words] = p->gpus[to].to + (uint64_t)order[i] * CHAIN_STEP;
-	err = gpu_try(gpu_here(p, to), p->run->cuda.to_device(p->gpus[to].to, chain, (size_t)n * CHAIN_STEP), "a copy");
+	err = gpu_put(gpu_here(p, to), p->gpus[to].to, chain, (size_t)n * CHAIN_STEP);
 	free(chain);
 	free(order);
 	return err;

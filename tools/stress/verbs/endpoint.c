@@ -111,7 +111,7 @@ static int gpu_area(struct endpoint *e, char text[192])
 
 int area_push(struct endpoint *e)
 {
-	return e->gpu && e->gpu->run->cuda.to_device(e->gpu_area, e->area, e->bytes) ? -EIO : 0;
+	return e->gpu ? gpu_put(e->gpu, e->gpu_area, e->area, e->bytes) : 0;
 }
 
 int area_pull(struct endpoint *e)
