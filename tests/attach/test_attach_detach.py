@@ -16,6 +16,7 @@ import bpf_objects
 import job
 import rtr
 
+STEP_MS = "10" if job.LONG else "25"
 SESSIONS = int(os.environ.get("SESSIONS", "50" if job.LONG else "20"))
 
 
@@ -63,7 +64,7 @@ def session(where, pid, n):
                              stdout=log, stderr=log)
         while p.poll() is None:
             objects |= bpf_objects.of_process(p.pid)
-            time.sleep(0.05)
+            time.sleep(0.1)
         log.seek(0)
         text = log.read()
     job.check(p.returncode == 0 and not text, f"session {n}: {p.returncode} {text}")
@@ -83,7 +84,7 @@ def main():
     job.dirs.append(where)
     log = f"{where}/ops.jsonl"
     sim = subprocess.Popen([job.RANKTRACE, "sim", "job", "--quiet", "--ranks", str(ranks), "--steps", "1000000",
-                            "--step-ms", "10",
+                            "--step-ms", STEP_MS,
                             "--layout", "tp=2,dp=2,pp=2", "--seed", str(number), "--log", log])
     end = time.monotonic() + 30
     while len(by_rank(job.lines(log))) < ranks and time.monotonic() < end:

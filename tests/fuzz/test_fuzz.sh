@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every fuzz target for two seconds, always with the same first input: what a crash once found stays fixed. `make fuzz`
-# looks for new ones. Needs clang's libFuzzer.
+# runs behind others: it takes a CPU for a second a target, and waits for nothing
+# Every fuzz target for a second (LONG=1: two), always with the same first input: what a crash once found stays fixed.
+# `make fuzz` looks for new ones. Needs clang's libFuzzer.
 cd "$(dirname "$0")/../.." || exit 2
 O=${O:-build}
 ls "$O"/fuzz/quick/fuzz_* > /dev/null 2>&1 || {
@@ -16,4 +17,4 @@ for input in tests/fuzz/found/*; do
 	target=${input##*/}
 	[[ -e tests/fuzz/fuzz_${target%%-*}.c ]] || { echo "FAILED: $input is no target's: nobody runs it"; exit 1; }
 done
-FUZZ_FROM=$O/fuzz/quick SECONDS_EACH=${SECONDS_EACH:-2} FUZZ_SEED=${FUZZ_SEED:-1} tests/fuzz/run.sh
+FUZZ_FROM=$O/fuzz/quick SECONDS_EACH=${SECONDS_EACH:-$((${LONG:+1}+1))} FUZZ_SEED=${FUZZ_SEED:-1} tests/fuzz/run.sh

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs beside few: judges how soon a frozen rank is named
 """A job that is suspended as a whole (SIGSTOP to all, as a scheduler sends it; a cgroup's freezer, as of a paused
 container): one warning, no rank is blamed, then or when it goes on, and a rank that hangs afterwards is found as soon
 as ever. One rank that is frozen alone is named, with what holds it. A tier and a way each, drawn; LONG=1: all."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: measures what the sessions take, to which the processes of other tests add
+# runs beside few: measures what the sessions take, to which their want of a CPU adds
 """Days in short: `watch` and `record`, both with a flight recorder, over jobs that come and go: ordinary life in one
 lane, in the other healthy jobs and jobs with a fault in turns. Each fault is reported once by each session, nothing
 else is critical, and what the sessions take stays flat: memory, descriptors, threads, BPF maps, files.
-MINUTES=n (make soak): so long; 5 by default."""
+MINUTES=n (make soak): so long; 2.5 by default, too short for memory, which with LONG=1 (5) is judged, too."""
 import collections
 import itertools
 import json
@@ -22,7 +22,7 @@ import flights
 import job
 import lives
 
-MINUTES = float(os.environ.get("MINUTES", "5"))
+MINUTES = float(os.environ.get("MINUTES", "5" if job.LONG else "2.5"))
 AFTER_NS = 10_000_000_000
 MEMORY_MINUTES = 4  # what ended jobs needed is kept for a minute: the second quarter has to begin after that
 RANKS = 4
@@ -81,10 +81,11 @@ class Episode:
 
     def __init__(self, run, number, args, fault=None, rank=None):
         base = f"{run.dir}/job{number}"
-        self.ops, self.faults, self.fault, self.rank, self.known = f"{base}.ops", f"{base}.faults", fault, rank, None
+        self.ops, self.faults, self.fault, self.rank = job.Log(f"{base}.ops"), f"{base}.faults", fault, rank
+        self.known, self.lock = set(), threading.Lock()
         self.begin_ns, self.end_ns = time.monotonic_ns(), None
         fault_args = ["--fault", f"{fault}:rank={rank},step={run.rng.randrange(20, 40)}"] if fault else []
-        self.pid = run.launcher.start([job.RANKTRACE, "sim", "job", "--log", self.ops, "--fault-log", self.faults,
+        self.pid = run.launcher.start([job.RANKTRACE, "sim", "job", "--log", self.ops.path, "--fault-log", self.faults,
                                        "--ranks", str(RANKS), "--step-ms", "60", "--seed",
                                        str(run.rng.randrange(1 << 30)), *args, *fault_args])
 
@@ -107,10 +108,10 @@ class Episode:
         return any(f["fault"] == self.fault for f in job.lines(self.faults))
 
     def pids(self):
-        """Of a running job by its log so far; once it is over they are kept."""
-        known = self.known or {o["pid"] for o in job.lines(self.ops)}
-        self.known = None if is_running(self.pid) else known
-        return known
+        """By its log so far."""
+        with self.lock:
+            self.known |= {o["pid"] for o in self.ops.more()[0]}
+            return set(self.known)
 
 
 class Session:

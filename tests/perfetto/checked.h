@@ -29,6 +29,8 @@ static inline int check(const char *options, const char *path)
 	char command[700];
 	int status;
 
+	if (getenv("PFTRACE_OUT") && !strstr(options, "--inflate"))
+		return 0; /* test_perfetto.sh wants the files, and reads them itself */
 	if (system("python3 -c '' >/dev/null 2>&1") || access("tools/check_pftrace.py", R_OK))
 		return -1;
 	snprintf(command, sizeof(command), "python3 tools/check_pftrace.py %s '%s'", options, path);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: looks at all loop devices of the host
+# runs beside few: loop devices that another job has taken meanwhile are waited for
 # A killed launcher takes everything along: ranks that run, are stopped, or sleep on a frozen file system; dataloaders,
 # mounts, loop devices, shared memory.
 . "$(dirname "$0")/job.bash"
@@ -30,17 +30,16 @@ kill_at fault_began --fault init:rank=1,how=stop
 kill_at fault_began --fault cpu:rank=1,step=5,n=2 --fault dstate:rank=2,step=9,sec=600
 kill_at fault_began --fault phase:what=checkpoint,step=5,sec=600
 
-# During the set-up, at any moment. The loop device may be attached and not mounted yet: look at all of them, if no
-# other job has one.
-loops=$(loops_attached)
+# During the set-up, at any moment. The loop device may be attached and not mounted yet: all that have come since are
+# waited for, another job's, too, which ends in this time.
 for delay in 0.01 0.05 0.1 0.2; do
+	before=$(loops_attached)
 	job_start --ranks 4 --steps 1000 --fault dstate:rank=1,step=5
 	sleep $delay
+	since=$(comm -13 <(sort <<< "$before") <(loops_attached | sort))
 	job_kill KILL
-	if [[ -z $loops ]]; then
-		wait_for 10 eval '[[ -z $(loops_attached) ]]' || fail "killed after $delay s it leaves: $(left)"
-	fi
-	wait_for 10 nothing_left || fail "killed after $delay s it leaves: $(left)"
+	since+=" $(comm -13 <(sort <<< "$before") <(loops_attached | sort))"
+	wait_for 60 nothing_left $since || fail "killed after $delay s it leaves: $(left)"
 done
 
 # SIGTERM and SIGINT go on to the ranks and make the job exit with 1; a rank in D is waited for.

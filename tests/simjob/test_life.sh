@@ -3,10 +3,12 @@
 # --life: every phase comes and the job goes on after it; the schedule follows from the seed; names are checked.
 . "$(dirname "$0")/job.bash"
 
-# Each phase by itself, so short that only its kind counts.
+# Each phase by itself, so short that only its kind counts. Steps of tensor-parallel ranks cost five times as much.
+layout=(--ranks 2 --layout dp=2)
+[[ -z ${LONG:-} ]] || layout=(--ranks 4 --layout tp=2,dp=2)
 for phase in elastic abort evaluation checkpoint epoch recompile long_step accumulation collection experts; do
 	rm -f "$dir/faults"
-	job_start --ranks 4 --layout tp=2,dp=2 --steps 650 --step-ms 2 --life=$phase --life-scale 0.002
+	job_start "${layout[@]}" --steps 650 --step-ms 2 --life=$phase --life-scale 0.002
 	job_wait || fail "life=$phase: exited with $?"
 	[[ $(jq -r .what "$dir/faults" | sort -u) == "$phase" ]] ||
 		fail "life=$phase: $(jq -r .what "$dir/faults" | sort | uniq -c)"

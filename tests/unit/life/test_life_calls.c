@@ -3,8 +3,8 @@
  * test_life_calls.c - a fault amid the life of a job whose calls are seen (the scripted job of job_script.h): uneven
  * sequences, garbage collection, checkpoints, uploads, evaluations, compilers, logging, communicators made anew, all
  * drawn. The fault is named in time, counted from the first peer that waits; nobody else is critical at any time, nor
- * named from then on. Drawn from SEED; TRIALS=n (60; with SHORT=1, as
- * make mutate sets it, one of each kind).
+ * named from then on. Drawn from SEED; TRIALS=n (two of each kind;
+ * with LONG=1 60; with SHORT=1, as make mutate sets it, one of each).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,7 +229,9 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
 
 int main(void)
 {
-	uint64_t trials = number_of("TRIALS", getenv("SHORT") ? N_KINDS : 60);
+	const char *is_long = getenv("LONG");
+	uint64_t usual = getenv("SHORT") ? N_KINDS : is_long && *is_long ? 60 : 2 * N_KINDS;
+	uint64_t trials = number_of("TRIALS", usual);
 	uint64_t rng = test_seed(), first = number_of("FIRST", 0);
 	int failed = 0;
 

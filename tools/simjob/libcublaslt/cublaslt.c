@@ -156,23 +156,47 @@ static double *matrix_load(const void *from, const struct layout *layout)
 	return to;
 }
 
+/* Of one column: each sum in the order of k, as a product is summed; the rows beside each other, which the compiler
+ * makes vectors of. */
+__attribute__((optimize("O3"))) static void column_sum(double *restrict sums, const double *restrict rows, uint64_t n,
+						       const double *restrict column, uint64_t depth)
+{
+	uint64_t i, k;
+
+	memset(sums, 0, n * sizeof(*sums));
+	for (k = 0; k < depth; k++)
+		for (i = 0; i < n; i++)
+			sums[i] += rows[k * n + i] * column[k];
+}
+
+/* Element k of all rows, then k + 1. */
+static double *rows_turn(const double *a, const struct layout *layout, uint64_t n)
+{
+	double *rows = malloc((n * layout->rows + 1) * sizeof(*rows));
+	uint64_t i, k;
+
+	for (i = 0; rows && i < n; i++)
+		for (k = 0; k < layout->rows; k++)
+			/* lint: every element is loaded */
+			rows[k * n + i] = a[i * layout->ld + k];
+	return rows;
+}
+
 static void job_run(void *arg)
 {
 	struct job *job = arg;
+	uint64_t n = job->c_layout.rows, i, j;
 	double *a = matrix_load(job->a, &job->a_layout), *b = matrix_load(job->b, &job->b_layout);
-	uint64_t i, j, k;
+	double *rows = a ? rows_turn(a, &job->a_layout, n) : NULL, *sums = malloc((n + 1) * sizeof(*sums));
 
-	for (j = 0; a && b && j < job->c_layout.columns; j++) {
-		for (i = 0; i < job->c_layout.rows; i++) {
-			double sum = 0;
-
-			for (k = 0; k < job->a_layout.rows; k++)
-				/* lint: every element is loaded */
-				sum += a[i * job->a_layout.ld + k] * b[j * job->b_layout.ld + k];
-			store(job->c, job->c_layout.type, j * job->c_layout.ld + i, sum);
-		}
+	for (j = 0; rows && sums && b && j < job->c_layout.columns; j++) {
+		column_sum(sums, rows, n, b + j * job->b_layout.ld, job->a_layout.rows);
+		for (i = 0; i < n; i++)
+			store(job->c, job->c_layout.type, j * job->c_layout.ld + i, sums[i]);
 	}
 	faults_make(job);
+	free(sums);
+	free(rows);
 	free(a);
 	free(b);
 	free(job);
