@@ -142,6 +142,22 @@ static void an_idle_one_computes_nowhere(void **state)
 	assert_int_equal(role_since(now - 5 * WINDOW_NS), GPU_ROLE_WORKS);
 }
 
+/* Its host had entered the last operation, and it still had work before that. */
+static void one_that_ran_out_of_work_is_idle_after_seven_seconds(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		shows(60 + i, 20, 5, 5);
+	for (int i = 0; i < 13; i++) {
+		shows(0, 0, 0, 0);
+		assert_int_not_equal(role_since(now - (6 + i) * WINDOW_NS), GPU_ROLE_IDLE);
+	}
+	shows(0, 0, 0, 0);
+	assert_int_equal(role_since(now - 19 * WINDOW_NS), GPU_ROLE_IDLE);
+	shows(60, 20, 5, 5);
+	assert_int_equal(role_since(now - 20 * WINDOW_NS), GPU_ROLE_WORKS);
+}
+
 /* Blocks of 96 to 640 threads on up to half of the processors: 3 to 20 warps each. */
 static void a_kernel_of_nccls_has_its_shape(void **state)
 {
@@ -202,6 +218,7 @@ int main(void)
 		TEST(the_newest_is_eight_seconds_old_at_most),
 		TEST(what_was_not_measured_says_nothing),
 		TEST(an_idle_one_computes_nowhere),
+		TEST(one_that_ran_out_of_work_is_idle_after_seven_seconds),
 		TEST(a_kernel_of_nccls_has_its_shape),
 		TEST(one_that_waits_touches_no_memory),
 		TEST(one_that_waits_shows_the_same_each_time),

@@ -16,12 +16,13 @@
 #define FRESH_NS 8000000000ull /* the newest is not older: one may be late */
 #define SPAN_NS 1500000000ull
 #define SAMPLES_LEAST 3
-#define ALIKE 0.05         /* percent: the last digit that NVML gives, and rounding */
-#define IDLE_SM 0.02       /* one SM of 132 is 0.76 */
-#define NO_MEMORY 0.1      /* of the bandwidth: polling a flag is below */
-#define CHANNELS_SM 50.0   /* NCCL takes 64 SMs at the most */
-#define SM_WARPS 64.0      /* of Hopper and newer, which have these counters */
-#define NCCL_WARPS_MIN 2.5 /* a block of NCCL's has 96 to 640 threads: 3 to 20 warps, one block on an SM */
+#define IDLE_NS 7000000000ull /* hosts run ahead of their GPUs by seconds; a hang shows after 10 s */
+#define ALIKE 0.05            /* percent: the last digit that NVML gives, and rounding */
+#define IDLE_SM 0.02          /* one SM of 132 is 0.76 */
+#define NO_MEMORY 0.1         /* of the bandwidth: polling a flag is below */
+#define CHANNELS_SM 50.0      /* NCCL takes 64 SMs at the most */
+#define SM_WARPS 64.0         /* of Hopper and newer, which have these counters */
+#define NCCL_WARPS_MIN 2.5    /* a block of NCCL's has 96 to 640 threads: 3 to 20 warps, one block on an SM */
 #define NCCL_WARPS_MAX 20.5
 
 struct range {
@@ -106,7 +107,7 @@ struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, u
 	if (!is_enough(r.n, r.first_ns, newest->ts_ns))
 		return a;
 	if (is_idle(&r)) /* one that does something now and then is not idle between */
-		a.role = r.n == n ? GPU_ROLE_IDLE : GPU_ROLE_WORKS;
+		a.role = r.n == n || newest->ts_ns >= r.first_ns + IDLE_NS ? GPU_ROLE_IDLE : GPU_ROLE_WORKS;
 	else
 		a.role = samples_like_nccl(&a) ? GPU_ROLE_IN_NCCL : GPU_ROLE_OTHER_KERNEL;
 	a.since_ns = r.first_ns;

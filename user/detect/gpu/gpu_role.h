@@ -32,8 +32,8 @@ struct gpu_odd {
 	double confidence;
 };
 
-/* By the samples that lie within [since_ns, now_ns], at least three over 1.5 s: idle, if all are; in a kernel that does
- * not end, if the newest are alike for so long. */
+/* By the samples that lie within [since_ns, now_ns], at least three over 1.5 s: idle, if all are, or those of the last
+ * 7 s; in a kernel that does not end, if the newest are alike for so long. */
 struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, uint64_t now_ns);
 /* The living ranks of this job on the hosts that are seen; the samples of the last seconds, and none from before
  * `since_ns`. */
