@@ -15,6 +15,7 @@
 const volatile __u32 kernel_lacks = 0;
 
 #define kernel_has(id) (!(kernel_lacks & KERNEL_BIT(id)))
+#define session_has_prices() (!(kernel_lacks & KERNEL_UNPRICED))
 
 /* task_struct.state became __state in 5.14, 2f064a59a11f. */
 struct task_struct___5_13 {

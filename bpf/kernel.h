@@ -12,7 +12,8 @@ enum kernel_feature {
 #undef FEATURE
 	KERNEL_FEATURES,
 };
-#define KERNEL_NEVER (1u << 31) /* a bit that no kernel sets; the compiler cannot know that */
+#define KERNEL_NEVER (1u << 31)    /* a bit that no kernel sets; the compiler cannot know that */
+#define KERNEL_UNPRICED (1u << 30) /* no feature: this session counts no costs */
 #define KERNEL_BIT(id) (1u << KERNEL_##id)
 
 #endif

@@ -21,6 +21,8 @@ struct ring_state {       /* by the same index */
 #define COLLECTOR_AWAY_NS 10000000000ull
 struct heartbeat {
 	__u64 until_ns;
+	__u32 clip_ns; /* a run of a probe's program that took longer was interrupted, and counts as that */
+	__u32 idle_ns; /* the shortest timed run in a process that is no target: it returned at once */
 };
 
 #endif

@@ -30,6 +30,7 @@ PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 PMU = "/sys/bus/event_source/devices/uprobe/type"
 PERF_FLAG_FD_CLOEXEC = 8
 ATTR_BYTES = 128
+SHARE = r"[\d.]+ %"
 
 
 class Told:
@@ -152,8 +153,9 @@ def lines(path):
 def check_lines(path, words):
     """Told once each, in words, and again in the same ones."""
     said = lines(path)
-    number = r"[\d,]+ probe hits a second x [\d.]+ us = [\d.]+ % of a core"
-    good = re.compile(r".* process \d+ \(rank \d+\): " + number + r", over its budget of [\d.]+ %: ")
+    number = rf"[\d,]+ probe hits a second x [\d.]+ us = {SHARE} of a core"
+    over = rf", (over its budget|all processes {SHARE}, over their budget) of {SHARE}: "
+    good = re.compile(r".* process \d+ \(rank \d+\): " + number + over)
     job.check(len(said) == sum(t.what != COST for t in reported(path)), f"{len(said)} lines:\n" + "\n".join(said))
     job.check(all(good.match(line) for line in said), "\n".join(said))
     job.check(sum(words in line for line in said), f"nobody said '{words}':\n" + "\n".join(said))
@@ -220,6 +222,16 @@ def stopped_is_named(j, pids, rank):
     return f
 
 
+def check_programs_are_paid_for(j, by_pid):
+    """A poll's two hits cost more than their traps: our programs are in the price."""
+    text = j.stderr()
+    said = re.search(r"the trap of a probe hit costs ([\d.]+) to [\d.]+ us here.*?([\d.]+) us at its return", text)
+    job.check(said, f"not reported what a trap costs:\n{text}")
+    trap_ns = 500 * (float(said[1]) + float(said[2]))
+    for t in by_pid.values():
+        job.check(t.cost_ns > 1.05 * trap_ns, f"pid {t.pid}: a hit of {t.cost_ns} ns, a trap {trap_ns}")
+
+
 def polls(rng, number):
     """A watchdog that polls all the time; then a rank stops."""
     j = job.Job(["--ranks", 4, "--steps", 100000, "--step-ms", 400, "--poll-hz", 20000, "--seed", number],
@@ -236,6 +248,7 @@ def polls(rng, number):
     before = check_gone(j.rtr, by_pid, is_cuda((EVENT_QUERY, STREAM_QUERY)), "polls", gone)
     check_lines(j.rtr, "cuEventQuery and cuStreamQuery are no longer probed")
     check_summary(j, sum(t.what in (SHED, WATCH) for t in reported(j.rtr)))
+    check_programs_are_paid_for(j, by_pid)
     check_trace(j.trace)
     j.check_replay()
     shares = ", ".join(f"{100 * t.share:.2f} %" for t in by_pid.values())

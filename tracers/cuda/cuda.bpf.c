@@ -7,6 +7,7 @@
 #include "bpf/record.bpf.h"
 #include "bpf/regs.bpf.h"
 #include "bpf/cookie.bpf.h"
+#include "bpf/own_time.bpf.h"
 #include "tracers/cuda/cuda.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -329,8 +330,7 @@ static __always_inline void event_call_emit(struct pt_regs *ctx, const struct cu
 		       c->stream == 2 ? stream_of(c, stream) : stream, 0);
 }
 
-SEC("uprobe.multi")
-int cuda_enter(struct pt_regs *ctx)
+UPROBE_ENTRY(cuda_enter)
 {
 	__u64 id = bpf_get_current_pid_tgid(), cookie = probe_cookie(ctx);
 	struct target *target = target_call(id >> 32, cookie, RING_NORMAL);
@@ -378,8 +378,7 @@ static __always_inline void flight_end(const struct cuda_in_flight *f, __s32 res
 		returned(f, result); /* not what was reported at the entry already */
 }
 
-SEC("uprobe.multi")
-int cuda_exit(struct pt_regs *ctx)
+UPROBE_RETURN(cuda_exit)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
 	struct cuda_in_flight *f = bpf_map_lookup_elem(&cuda_in_flight, &tid);
@@ -423,8 +422,7 @@ static __always_inline void counts_add(__u32 tgid, __u64 generation, __u8 what, 
 	}
 }
 
-SEC("uprobe.multi")
-int cuda_launch_enter(struct pt_regs *ctx)
+UPROBE_ENTRY(cuda_launch_enter)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	__u64 stream, cookie = probe_cookie(ctx);

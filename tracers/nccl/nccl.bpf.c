@@ -5,6 +5,7 @@
  */
 #include "bpf/record.bpf.h"
 #include "bpf/cookie.bpf.h"
+#include "bpf/own_time.bpf.h"
 #include "bpf/regs.bpf.h"
 #include "tracers/nccl/nccl.h"
 
@@ -253,8 +254,7 @@ static __always_inline void op_emit(struct pt_regs *ctx, const struct hit *h, st
 	record_submit(r);
 }
 
-SEC("uprobe.multi")
-int nccl_op_enter(struct pt_regs *ctx)
+UPROBE_ENTRY(nccl_op_enter)
 {
 	struct hit h;
 	struct thread *t;
@@ -273,8 +273,7 @@ int nccl_op_enter(struct pt_regs *ctx)
 }
 
 /* One-sided: PutSignal, Signal, WaitSignal. */
-SEC("uprobe.multi")
-int nccl_signal_enter(struct pt_regs *ctx)
+UPROBE_ENTRY(nccl_signal_enter)
 {
 	struct nccl_signal *r;
 	struct hit h;
@@ -296,8 +295,7 @@ int nccl_signal_enter(struct pt_regs *ctx)
 }
 
 /* GroupStart and GroupEnd: the row's `op` says which. */
-SEC("uprobe.multi")
-int nccl_group_enter(struct pt_regs *ctx)
+UPROBE_ENTRY(nccl_group_enter)
 {
 	struct nccl_group *r;
 	struct thread *t;
@@ -343,8 +341,7 @@ static __always_inline __u32 after_id(const struct nccl_call *c, __u8 index)
 	return index;
 }
 
-SEC("uprobe.multi")
-int nccl_init_enter(struct pt_regs *ctx)
+UPROBE_ENTRY(nccl_init_enter)
 {
 	const struct nccl_call *c;
 	struct nccl_init *r;
@@ -382,8 +379,7 @@ int nccl_init_enter(struct pt_regs *ctx)
 	return 0;
 }
 
-SEC("uprobe.multi")
-int nccl_init_exit(struct pt_regs *ctx)
+UPROBE_RETURN(nccl_init_exit)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct hit h = { .tgid = id >> 32, .tid = (__u32)id };
@@ -402,8 +398,7 @@ int nccl_init_exit(struct pt_regs *ctx)
 	return 0;
 }
 
-SEC("uprobe.multi")
-int nccl_gone_enter(struct pt_regs *ctx)
+UPROBE_ENTRY(nccl_gone_enter)
 {
 	struct nccl_gone *r;
 	struct comm_key key = {};

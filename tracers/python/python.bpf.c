@@ -5,6 +5,7 @@
 #include "bpf/record.bpf.h"
 #include "bpf/regs.bpf.h"
 #include "bpf/cookie.bpf.h"
+#include "bpf/own_time.bpf.h"
 #include "tracers/python/python.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -75,8 +76,7 @@ static __always_inline void collection_end(__u32 row)
 }
 
 /* At a place whose cookie says which: the marks, and the function's entry. */
-SEC("uprobe.multi")
-int python_gc_mark(struct pt_regs *ctx)
+UPROBE_ENTRY(python_gc_mark)
 {
 	__u64 cookie = probe_cookie(ctx), row = COOKIE_ROW(cookie);
 
@@ -89,8 +89,7 @@ int python_gc_mark(struct pt_regs *ctx)
 	return 0;
 }
 
-SEC("uprobe.multi")
-int python_gc_return(struct pt_regs *ctx)
+UPROBE_RETURN(python_gc_return)
 {
 	private_stack_refuse(ctx);
 	if (target_of(bpf_get_current_pid_tgid() >> 32) && !collector_is_away())

@@ -6,6 +6,7 @@
 #include "bpf/record.bpf.h"
 #include "bpf/regs.bpf.h"
 #include "bpf/cookie.bpf.h"
+#include "bpf/own_time.bpf.h"
 #include "tracers/rdma/verbs.h"
 #include "tracers/rdma/verbs_counts.bpf.h"
 
@@ -214,8 +215,7 @@ static __always_inline void modify_read(struct verbs_flight *f, __u64 attr)
 	bpf_probe_read_user(f->dgid, 16, (void *)(attr + ATTR_DGID));
 }
 
-SEC("uprobe.multi")
-int verbs_enter(struct pt_regs *ctx)
+UPROBE_ENTRY(verbs_enter)
 {
 	__u64 id = bpf_get_current_pid_tgid(), cookie = probe_cookie(ctx);
 	struct target *target = target_hit(id >> 32, cookie);
@@ -322,8 +322,7 @@ static __always_inline void unopened_emit(__u32 tgid, __u64 device)
 	record_submit(r);
 }
 
-SEC("uprobe.multi")
-int verbs_exit(struct pt_regs *ctx)
+UPROBE_RETURN(verbs_exit)
 {
 	__u64 id = bpf_get_current_pid_tgid(), ret = PT_REGS_RC(ctx);
 	struct target *target = target_of(id >> 32);
@@ -367,8 +366,7 @@ struct wr_head {
 	__u32 num_sge, opcode, flags, reserved;
 };
 
-SEC("uprobe.multi")
-int verbs_post_send(struct pt_regs *ctx)
+UPROBE_ENTRY(verbs_post_send)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct target *target = target_hit(tgid, probe_cookie(ctx));
@@ -397,8 +395,7 @@ int verbs_post_send(struct pt_regs *ctx)
 	return 0;
 }
 
-SEC("uprobe.multi")
-int verbs_post_recv(struct pt_regs *ctx)
+UPROBE_ENTRY(verbs_post_recv)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct target *target = target_hit(tgid, probe_cookie(ctx));
@@ -432,8 +429,7 @@ static __always_inline __u32 what_of(__u64 cookie)
 	return inlines[i].what;
 }
 
-SEC("uprobe.multi")
-int verbs_wr_op(struct pt_regs *ctx)
+UPROBE_ENTRY(verbs_wr_op)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	__u64 cookie = probe_cookie(ctx);
@@ -469,8 +465,7 @@ static __always_inline void wr_bytes_add(__u32 tgid, __u64 generation, __u64 qp,
 		q->out[(c->signalled - 1) & (VERBS_FIFO - 1)].bytes = c->post_bytes;
 }
 
-SEC("uprobe.multi")
-int verbs_wr_data(struct pt_regs *ctx)
+UPROBE_ENTRY(verbs_wr_data)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	__u64 cookie = probe_cookie(ctx);
@@ -486,8 +481,7 @@ int verbs_wr_data(struct pt_regs *ctx)
 }
 
 /* struct ibv_sge {addr, u32 length, lkey} or struct ibv_data_buf {addr, size_t length}: equal places, other widths. */
-SEC("uprobe.multi")
-int verbs_wr_list(struct pt_regs *ctx)
+UPROBE_ENTRY(verbs_wr_list)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	__u64 cookie = probe_cookie(ctx);
@@ -505,8 +499,7 @@ int verbs_wr_list(struct pt_regs *ctx)
 
 /* --- burst tier: completions --- */
 
-SEC("uprobe.multi")
-int verbs_poll_enter(struct pt_regs *ctx)
+UPROBE_ENTRY(verbs_poll_enter)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct verbs_poll p = { .cq = user_arg(ctx, 0), .wc = user_arg(ctx, 2) };
@@ -550,8 +543,7 @@ __attribute__((noinline)) int verbs_completion(__u64 wc_at, __u64 context, __u64
 	return 0;
 }
 
-SEC("uprobe.multi")
-int verbs_poll_exit(struct pt_regs *ctx)
+UPROBE_RETURN(verbs_poll_exit)
 {
 	__u64 id = bpf_get_current_pid_tgid(), context, now_ns, wc;
 	__s32 n = (__s32)PT_REGS_RC(ctx);

@@ -5,6 +5,7 @@
 #include "bpf/record.bpf.h"
 #include "bpf/regs.bpf.h"
 #include "bpf/cookie.bpf.h"
+#include "bpf/own_time.bpf.h"
 #include "tracers/torch/torch.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -47,8 +48,7 @@ static __always_inline struct torch_record *mark_begin(__u16 what)
 	return r;
 }
 
-SEC("uprobe.multi")
-int torch_enter(struct pt_regs *ctx)
+UPROBE_ENTRY(torch_enter)
 {
 	__u64 cookie = probe_cookie(ctx), row = COOKIE_ROW(cookie);
 	struct torch_record *r;
@@ -67,8 +67,7 @@ int torch_enter(struct pt_regs *ctx)
 	return 0;
 }
 
-SEC("uprobe.multi")
-int torch_exit(struct pt_regs *ctx)
+UPROBE_RETURN(torch_exit)
 {
 	struct torch_record *r;
 

@@ -5,6 +5,7 @@
 #include "bpf/record.bpf.h"
 #include "bpf/regs.bpf.h"
 #include "bpf/cookie.bpf.h"
+#include "bpf/own_time.bpf.h"
 #include "tracers/torch/torch_groups.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -39,8 +40,7 @@ static __always_inline void string_read(__u64 string, char *to, __u32 size)
 		to[0] = 0;
 }
 
-SEC("uprobe.multi")
-int torch_group_enter(struct pt_regs *ctx)
+UPROBE_ENTRY(torch_group_enter)
 {
 	__u64 cookie = probe_cookie(ctx), row = COOKIE_ROW(cookie), names;
 	struct torch_group_record *r;

@@ -75,6 +75,12 @@ static int maps_lend(struct loader *l, struct bpf_object *o)
 	return 0;
 }
 
+/* Of this session. */
+static uint32_t lacks_bits(const struct loader *l)
+{
+	return l->lacks | (l->cfg.prices ? 0 : KERNEL_UNPRICED);
+}
+
 static int life_load(struct loader *l)
 {
 	size_t size;
@@ -105,7 +111,7 @@ static int tracer_load(struct loader *l, struct tracer_handle *h)
 	programs_type(l, h->object);
 	if (maps_stay_empty(l, h->tracer))
 		maps_shrink(h->object, NULL);
-	err = kernel_lacks_set(h->object, l->lacks);
+	err = kernel_lacks_set(h->object, lacks_bits(l));
 	if (!err)
 		err = maps_lend(l, h->object);
 	if (!err)

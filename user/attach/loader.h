@@ -107,15 +107,20 @@ void loader_lower(struct loader *l, uint32_t tgid, enum tier to);
 /* Removes the probes of these groups (one bit each) from the process, and only these; it may get the others back. Where
  * loader_attaches_per_process() is false, all processes lose them. */
 void loader_shed(struct loader *l, uint32_t tgid, uint32_t groups);
-/* Reads how many traps of its probes the process paid so far, by group, and their cost in LOADER_PRICE_NS: PROBE_GROUPS
- * of each; they wrap. False: not a target. */
+/* What the process paid for its probes so far, by group; all wrap. */
 #define LOADER_PRICE_NS 16
-bool loader_hits(const struct loader *l, uint32_t tgid, uint32_t *ret_hits, uint32_t *ret_paid);
+struct hit_counts {
+	uint32_t hits[PROBE_GROUPS], paid[PROBE_GROUPS];       /* traps, and their cost in LOADER_PRICE_NS */
+	uint32_t own_runs[PROBE_GROUPS], own_ns[PROBE_GROUPS]; /* of our programs: some that were timed */
+};
+bool loader_hits(const struct loader *l, uint32_t tgid, struct hit_counts *ret); /* false: not a target */
 /* The cost of a hit depends on the function's first instruction: the kernel emulates some, and steps over others out of
  * line. */
 enum hit_class { HIT_PUSH, HIT_LANDING /* endbr64, bti, paciasp */, HIT_OTHER, HIT_RETURN, HIT_CLASSES };
 struct hit_prices {
-	uint64_t ns[HIT_CLASSES];
+	uint64_t ns[HIT_CLASSES]; /* of the trap, with a program that returns at once */
+	uint64_t idle_ns; /* what a timed run of that program takes: such a price, and the clock's, is in both */
+	uint64_t own_ns;  /* what our program is taken to add to a trap until it was timed */
 	bool assumed;
 };
 /* Measures the costs here, on functions of the collector's own, in some milliseconds; `assumed`: that failed. With

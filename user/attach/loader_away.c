@@ -23,6 +23,7 @@ int heartbeat_map(struct loader *l)
 		return -errno;
 	l->heartbeat = at;
 	l->heartbeat->until_ns = clock_monotonic_ns() + COLLECTOR_AWAY_NS;
+	l->heartbeat->clip_ns = OWN_CLIP_NS;
 	return 0;
 }
 

@@ -155,6 +155,8 @@ void target_users_unmap(struct loader *l);
 void maps_shrink(struct bpf_object *o, const char *name); /* hash maps, or that one: to one entry */
 bool maps_stay_empty(const struct loader *l, const struct tracer *t);
 
+#define OWN_CLIP_NS 16000 /* at least: our programs take 0.2 to 3 us */
+
 /* loader_away.c */
 int heartbeat_map(struct loader *l);
 void heartbeat_unmap(struct loader *l);

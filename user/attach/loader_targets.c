@@ -124,15 +124,17 @@ void loader_raise(struct loader *l, uint32_t tgid)
 		target_generation_begin(l, tgid);
 }
 
-bool loader_hits(const struct loader *l, uint32_t tgid, uint32_t *hits, uint32_t *paid)
+bool loader_hits(const struct loader *l, uint32_t tgid, struct hit_counts *ret)
 {
 	struct target t;
 
 	if (bpf_map_lookup_elem(targets_fd(l), &tgid, &t))
 		return false;
 	for (int i = 0; i < PROBE_GROUPS; i++) {
-		hits[i] = t.hits[i];
-		paid[i] = t.paid[i];
+		ret->hits[i] = t.hits[i];
+		ret->paid[i] = t.paid[i];
+		ret->own_runs[i] = t.own_runs[i];
+		ret->own_ns[i] = t.own_ns[i];
 	}
 	return true;
 }

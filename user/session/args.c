@@ -254,8 +254,9 @@ static int set_phases(struct session_args *a, const char *v, struct out *e)
 	  "keep known phases of jobs (checkpoints, evaluations) in FILE, and read those of earlier sessions; " \
 	  "no: none (watch: " PHASES_NAME " in $STATE_DIRECTORY or " FLIGHT_DIR ")", HELP_LIMITS, set_phases) \
 	X("budget", 1009, "PERCENT", \
-	  "CPU time, in percent of a core, that probe hits may cost a process; above it ranktrace removes the probes " \
-	  "that it needs least (1; with --tier burst 25; no: no limit)", HELP_PROBES, set_budget) \
+	  "CPU time, in percent of a core, that probe hits (traps, and programs in them) may cost a process; above " \
+	  "it ranktrace removes the probes that it needs least (1; with --tier burst 25; no: no limit)", \
+	  HELP_PROBES, set_budget) \
 	X("budget-node", 1010, "PERCENT", \
 	  "the same for all processes together (10 times --budget)", HELP_PROBES, set_budget_node) \
 	X("shared-probes", 1015, 0, \

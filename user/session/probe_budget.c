@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -86,12 +87,12 @@ static void cost_say(const struct probe_budget *b)
 	const uint64_t *ns = b->prices.ns;
 
 	if (b->prices.assumed)
-		log_info("the cost of a probe hit could not be measured here: %.1f us are assumed",
+		log_info("the cost of a probe hit's trap could not be measured here: %.1f us are assumed",
 			 ns[HIT_OTHER] / 1e3);
 	else
 		log_detail(
-			"a probe hit costs %.1f to %.1f us here, by the function's first instruction, and %.1f us at "
-			"its return",
+			"the trap of a probe hit costs %.1f to %.1f us here, by the function's first instruction, and "
+			"%.1f us at its return; what the program there takes is timed as it runs",
 			(ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_PUSH] : ns[HIT_OTHER]) / 1e3,
 			(ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_OTHER] : ns[HIT_PUSH]) / 1e3, ns[HIT_RETURN] / 1e3);
 	if (!loader_attaches_per_process(b->loader))
@@ -108,7 +109,9 @@ static int begin(struct probe_budget *b)
 	struct budget_order first = { .what = BUDGET_COST, .budget_ppm = b->budget_ppm };
 
 	b->prices = *loader_prices_known(b->loader);
-	first.hit_ns = b->prices.ns[HIT_OTHER];
+	cfg.own_ns = b->prices.own_ns;
+	cfg.idle_ns = b->prices.idle_ns;
+	first.hit_ns = b->prices.ns[HIT_OTHER] + b->prices.own_ns;
 	b->rules = budget_rules_new(&cfg);
 	cost_say(b);
 	return b->rules ? budget_emit(b, &first, false) : -ENOMEM;
@@ -120,9 +123,15 @@ static void target_note(void *to, const struct session_target *p)
 		.tgid = p->tgid, .start_ns = p->start_ns, .probed = p->probed, .missing = p->missing
 	};
 	struct probe_budget *b = to;
+	struct hit_counts n;
 
-	if (!b->err && loader_hits(b->loader, p->tgid, l.hits, l.paid))
-		b->err = budget_sample_note(b->rules, &l);
+	if (b->err || !loader_hits(b->loader, p->tgid, &n))
+		return;
+	memcpy(l.hits, n.hits, sizeof(l.hits));
+	memcpy(l.paid, n.paid, sizeof(l.paid));
+	memcpy(l.own_runs, n.own_runs, sizeof(l.own_runs));
+	memcpy(l.own_ns, n.own_ns, sizeof(l.own_ns));
+	b->err = budget_sample_note(b->rules, &l);
 }
 
 struct change { /* of one process, or of all */

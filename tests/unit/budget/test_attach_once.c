@@ -145,17 +145,17 @@ static void rescan(void)
 /* Traps of so many calls; their records are in n_ops. */
 static uint32_t call(int n)
 {
-	uint32_t before[PROBE_GROUPS], hits[PROBE_GROUPS], paid[PROBE_GROUPS];
+	struct hit_counts before, after;
 
 	while (loader_consume(loader) > 0)
 		;
 	n_ops = 0;
-	assert_true(loader_hits(loader, pid, before, paid));
+	assert_true(loader_hits(loader, pid, &before));
 	tell(CALL, n);
 	while (loader_consume(loader) > 0)
 		;
-	assert_true(loader_hits(loader, pid, hits, paid));
-	return hits[PROBES_NEEDED] - before[PROBES_NEEDED];
+	assert_true(loader_hits(loader, pid, &after));
+	return after.hits[PROBES_NEEDED] - before.hits[PROBES_NEEDED];
 }
 
 /* Never twice, while old links close and when new ones are in. */

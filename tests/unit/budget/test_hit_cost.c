@@ -28,9 +28,11 @@ static int record_ignore(void *to, const struct wire_hdr *rec)
 
 static struct loader *loader_here(uint32_t lacks)
 {
-	struct loader_cfg cfg = {
-		.lacks = lacks, .tier = TIER_TRACE, .emit = record_ignore, .ring_bytes = { 1 << 16, 1 << 16, 1 << 16 }
-	};
+	struct loader_cfg cfg = { .lacks = lacks,
+				  .tier = TIER_TRACE,
+				  .prices = true,
+				  .emit = record_ignore,
+				  .ring_bytes = { 1 << 16, 1 << 16, 1 << 16 } };
 	struct loader *l = NULL;
 
 	if (geteuid())
@@ -84,6 +86,9 @@ static void measure(uint32_t lacks)
 		assert_in_range(again.ns[i], i == HIT_RETURN ? 1 : 100,
 				1000000); /* of the first it may be a multiple, on a busy machine */
 	}
+	/* The same kind of trap as an entry's: cheaper than a part of one it cannot be. */
+	assert_true(first.ns[HIT_RETURN] >= first.ns[HIT_PUSH] / 4);
+	assert_true(first.idle_ns && first.own_ns);
 	assert_true(clock() - begin < 2 * CLOCKS_PER_SEC);
 	assert_false(is_mapped("ranktrace-hit"));
 	loader_detach(l); /* links are closed beside us */

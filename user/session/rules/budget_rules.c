@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "session/rules/own_price.h"
+
 #define CLIP 4.0              /* budgets that one sample counts for in a mean, at most */
 #define MEAN_S 8.0            /* of a load */
 #define RATE_PART (1 / 2.0)   /* weight of a new sample in the newest rates */
@@ -42,6 +44,8 @@ struct payer {
 	uint32_t tgid;
 	uint64_t start_ns;
 	uint32_t hits[PROBE_GROUPS], paid[PROBE_GROUPS];
+	uint32_t own_runs[PROBE_GROUPS], own_ns[PROBE_GROUPS];
+	struct own_price own[PROBE_GROUPS];
 	struct rate rate[PROBE_GROUPS], slow[PROBE_GROUPS];
 	struct load load;
 	uint64_t calm_since_ns;          /* 0: not calm */
@@ -233,6 +237,15 @@ static void rate_take(const struct budget_rules *g, struct payer *p, int i, cons
 	p->unrated &= ~(1u << i);
 }
 
+/* Of the traps since the last sample, and our programs. */
+static double cost_take(const struct budget_rules *g, struct payer *p, const struct budget_sample *l, int i)
+{
+	uint32_t hits = l->hits[i] - p->hits[i], paid = l->paid[i] - p->paid[i];
+
+	own_price_add(&p->own[i], l->own_runs[i] - p->own_runs[i], l->own_ns[i] - p->own_ns[i], g->cfg.idle_ns);
+	return (double)paid * g->cfg.price_ns + hits * own_price_ns(&p->own[i], g->cfg.own_ns);
+}
+
 /* A counter that was reset seems to move by billions: nothing is known of that sample. Hits of a group that is out are
  * paid for, but lead to nothing: its probes are on their way out. */
 static void rates_take(struct budget_rules *g, struct payer *p, const struct budget_sample *l)
@@ -240,13 +253,16 @@ static void rates_take(struct budget_rules *g, struct payer *p, const struct bud
 	double passed_s = (g->now_ns - g->last_ns) * 1e-9, ns = 0;
 
 	for (int i = 0; i < PROBE_GROUPS; i++) {
-		uint32_t hits = l->hits[i] - p->hits[i], paid = l->paid[i] - p->paid[i];
-		struct rate now = { hits / passed_s, (double)paid * g->cfg.price_ns / passed_s };
+		uint32_t hits = l->hits[i] - p->hits[i];
+		struct rate now = { .hits = hits / passed_s };
+		double cost_ns;
 
 		if (hits > HITS_MAX * passed_s)
 			continue;
+		cost_ns = cost_take(g, p, l, i);
+		now.ns = cost_ns / passed_s;
 		g->sums.hits += hits;
-		g->sums.paid_ns += (uint64_t)paid * g->cfg.price_ns;
+		g->sums.paid_ns += (uint64_t)(cost_ns + 0.5);
 		if (p->shed >> i & 1)
 			continue;
 		rate_take(g, p, i, &now, passed_s);
@@ -283,6 +299,8 @@ int budget_sample_note(struct budget_rules *g, const struct budget_sample *l)
 	p->missing = l->missing;
 	memcpy(p->hits, l->hits, sizeof(p->hits));
 	memcpy(p->paid, l->paid, sizeof(p->paid));
+	memcpy(p->own_runs, l->own_runs, sizeof(p->own_runs));
+	memcpy(p->own_ns, l->own_ns, sizeof(p->own_ns));
 	return 0;
 }
 

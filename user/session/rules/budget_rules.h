@@ -30,6 +30,8 @@
  *
  * Where the kernel cannot take probes from one process (cfg.shared: before 6.6), a change holds for all processes, and
  * no group is held or on trial.
+ *
+ * A hit costs its trap, by the price of its probe, and what our program takes: own_price.h.
  */
 #ifndef RANKTRACE_BUDGET_RULES_H
 #define RANKTRACE_BUDGET_RULES_H
@@ -49,6 +51,8 @@
 
 struct budget_cfg {
 	uint32_t price_ns;   /* unit of budget_sample.paid */
+	uint32_t own_ns;     /* what our program adds to a trap, until runs of it were timed */
+	uint32_t idle_ns;    /* of a timed run, what the trap's price holds already */
 	uint32_t budget_ppm; /* millionths of a core, per process; 0: no limit */
 	uint32_t node_ppm;   /* the same for all processes together; 0: no limit */
 	bool shared;         /* probes serve all processes that map the file: what goes, goes from all */
@@ -60,6 +64,7 @@ struct budget_sample {
 	bool probed;                                     /* its tier has probes; otherwise its state is kept */
 	uint32_t missing;                                /* groups of its tier that it does not have, one bit each */
 	uint32_t hits[PROBE_GROUPS], paid[PROBE_GROUPS]; /* counters, total so far; they wrap */
+	uint32_t own_runs[PROBE_GROUPS], own_ns[PROBE_GROUPS]; /* the same: timed runs of our programs */
 };
 
 struct budget_order {
