@@ -23,8 +23,8 @@ NOT_KEYS = {"config", "check-config", "help", "version"}
 RAISE = ("raise", "probe the ranks of a finding for a while; no: never attach a probe, whatever is found")
 # What holds without the line. Of options with "(...)" at the end of their help it is that.
 DEFAULTS = {"json": "no", "metrics": "no", "phases": "/var/lib/ranktrace/known_phases.json", "raise": "yes",
-            "raise-for": "60", "hang-limit": "1.5", "busy-limit": "90", "dstate-limit": "5", "budget": "1",
-            "budget-node": "10", "shared-probes": "no", "flight": "/var/lib/ranktrace", "flight-seconds": "120",
+            "raise-for": "60", "hang-limit": "1.5", "busy-limit": "90", "dstate-limit": "5", "budget": "2",
+            "budget-node": "20", "shared-probes": "no", "flight": "/var/lib/ranktrace", "flight-seconds": "120",
             "flight-mb": "16", "flight-keep": "20", "fail-on": "critical", "quiet": "no", "verbose": "no"}
 # Where there is none.
 EXAMPLES = {"pid": "4711", "job": "llama-70b", "duration": "3600", "output": "/var/lib/ranktrace/findings.jsonl",

@@ -103,9 +103,13 @@ class Ruler(threading.Thread):
             self.closes.append((begin, time.monotonic_ns()))
 
     def longest_ns(self, begin_ns, end_ns):
-        """Of the closes that were under way in this time, or in the second before."""
-        since_ns = begin_ns - QUIET_NS
-        return max((end - begin for begin, end in self.closes if end > since_ns and begin < end_ns), default=0)
+        """Of the closes that were under way in this time, or in the second before; of the next one where none was."""
+        give_up = time.monotonic() + GONE_MOST_S
+        while self.is_alive() and time.monotonic() < give_up and not (self.closes and self.closes[-1][1] > end_ns):
+            time.sleep(0.05)
+        since = [(begin, end) for begin, end in list(self.closes) if end > begin_ns - QUIET_NS]
+        near = [end - begin for begin, end in since if begin < end_ns] or [end - begin for begin, end in since[:1]]
+        return max(near, default=0)
 
 
 ruler = Ruler()
