@@ -37,12 +37,13 @@ trap 'exit 130' INT TERM
 
 log_of() { echo "$log_dir/${1//\//_}.log"; }
 
+behind_others=() # how a command begins that takes only what others leave of the CPUs
 run_one() { # name, build, seed, command...
 	local name=$1 build=$2 seed=$3 log begin=$SECONDS status word cpu_s TIMEFORMAT='%U %S'
 	log=$(log_of "$name")
 	shift 3
 	{
-		time O=$build SEED=$seed nice -n "${niceness:-0}" timeout --kill-after=10 "${TEST_TIMEOUT:-900}" "$@" \
+		time O=$build SEED=$seed "${behind_others[@]}" timeout --kill-after=10 "${TEST_TIMEOUT:-900}" "$@" \
 			> "$log" 2>&1 < /dev/null
 	} 2> "$log.cpu"
 	status=$?
@@ -146,9 +147,10 @@ run_in_slots() { # least, most, room, scripts
 }
 
 # One after the other, with a build of its own: what does not wait for much takes nothing from what needs a CPU when it
-# wants it.
+# wants it. Where sessions share the CPUs (autogroup), nice alone counts only within one.
 run_behind() { # scripts
-	local niceness=10 script
+	local script
+	behind_others=(setsid bash -c '{ echo 19 > /proc/self/autogroup; } 2> /dev/null; exec nice -n 19 "$@"' behind)
 	slot_make behind
 	for script; do run_script "$script" "$slots/behind"; done
 }
