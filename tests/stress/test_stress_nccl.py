@@ -352,7 +352,8 @@ def few_hosts():
 
 
 def few_hosts_hang():
-    """A host that hangs is waited for in two pairs, and in one again; two that hang once more, with each other."""
+    """A host that hangs is waited for in two pairs, and in one again; two that hang once more, with each other. So is
+    the last one of an odd number: its first partner rests in the second round, and is not known to be well before."""
     for n, bad, most in ((5, 1, 3), (8, 1, 3), (8, 2, 5)):
         bad = sorted(draw.sample(range(n), bad))
         statuses, by, _ = launched(n, 1, *ONE, "--bisect", "--limit", "2",
@@ -361,7 +362,8 @@ def few_hosts_hang():
         rounds = [c for c in by["case"] if c["status"] == "hung"]
         print(f"{n} hosts, {bad} hang: {found}, {len(rounds)} pairs hung: {by['end'][0]['notes']}", flush=True)
         job.check(statuses == [1] * n and found == [(f"node{i}", "stalled") for i in bad], f"{found} {by}")
-        job.check(len(rounds) <= len(bad) * most, f"{[c['group'] for c in rounds]}")
+        last = n % 2 and n - 1 in bad
+        job.check(len(rounds) <= len(bad) * most + last, f"{[c['group'] for c in rounds]}")
 
 
 def few_hosts_late():
