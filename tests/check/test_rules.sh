@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# runs behind others: it reads all of the tree, again and again
 # Every house rule finds a violation planted in a copy of the tree. (That the tree itself has none: `make check`.)
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)

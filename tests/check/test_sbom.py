@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs behind others: it links, and waits for nothing
 """The bill of materials is valid SPDX 2.3, by the fields that its schema requires and the references between them, and
 accounts for every library that the program's ELF files ask for."""
 import json

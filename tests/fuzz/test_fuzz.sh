@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# runs behind others: it takes a CPU for a second a target, and waits for nothing
 # Every fuzz target for a second (LONG=1: two), always with the same first input: what a crash once found stays fixed.
 # `make fuzz` looks for new ones. Needs clang's libFuzzer.
 cd "$(dirname "$0")/../.." || exit 2

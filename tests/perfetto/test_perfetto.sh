@@ -1,6 +1,5 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# runs behind others: it decodes large files, and waits for nothing
 #
 # test_perfetto.sh - the Perfetto files. With arguments: checks those files. Without: those that test_sink_perfetto
 # leaves (and the demo's, where it ran), each by check_pftrace.py and by protoc; then schemas/perfetto.proto against a

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs behind others: it compiles
 """A source, a detector and a sink are added to a copy of the tree: their own files, and a line each in three tables.
 The copy builds, records a job with them, finds what they are to find, replays it to the same, and obeys the house
 rules."""
