@@ -16,9 +16,7 @@
 
 #define STALLED_NS 30000000000ull
 #define STALLED_TIMES 4 /* as long as its work should take */
-#define PAUSE_LEAST_NS 50000
-#define PAUSE_MOST_NS 500000
-#define PAUSE_PART 128 /* of the wait so far */
+#define POLL_NS 50000
 
 volatile sig_atomic_t run_signal;
 
@@ -126,25 +124,15 @@ static int stalled(struct stress_gpu *gpu)
 	return gpu_lose(gpu, FAULT_STALLED, "work on the device", cause);
 }
 
-/* A small part of the wait so far: short work is seen to end at once, and a hang does not take a CPU until the limit,
- * which on a host of many GPUs delays the others' work. */
-uint64_t gpu_pause_ns(uint64_t waited_ns)
-{
-	uint64_t ns = waited_ns / PAUSE_PART;
-
-	return ns < PAUSE_LEAST_NS ? PAUSE_LEAST_NS : ns > PAUSE_MOST_NS ? PAUSE_MOST_NS : ns;
-}
-
 static int query_wait(struct stress_gpu *gpu, int (*query)(cuda_handle), cuda_handle of)
 {
-	uint64_t begin_ns = clock_monotonic_ns(), waited_ns;
+	uint64_t end_ns = clock_monotonic_ns() + stalled_ns(gpu);
 	int error;
 
 	while ((error = query(of)) == CUDA_ERROR_NOT_READY) {
-		waited_ns = clock_monotonic_ns() - begin_ns;
-		if (waited_ns > stalled_ns(gpu))
+		if (clock_monotonic_ns() > end_ns)
 			return stalled(gpu);
-		nanosleep(&(struct timespec){ .tv_nsec = (long)gpu_pause_ns(waited_ns) }, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 	}
 	return gpu_try(gpu, error, "work on the device");
 }

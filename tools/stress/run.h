@@ -123,8 +123,6 @@ int gpu_try(struct stress_gpu *gpu, int error, const char *what);
  * times gpu->work_ns where that is longer. */
 int gpu_wait(struct stress_gpu *gpu);
 int gpu_wait_event(struct stress_gpu *gpu, cuda_handle event);
-/* How long to sleep until work is asked for again that has been waited for since then. */
-uint64_t gpu_pause_ns(uint64_t waited_ns);
 int gpu_launch(struct stress_gpu *gpu, enum kernel_id kernel, unsigned int gx, unsigned int gy, unsigned int block,
 	       void **params);
 /* A copy from memory of the host: it is there. The call alone, cuMemcpyHtoD() too, may return before, and then no other

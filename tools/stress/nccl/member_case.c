@@ -17,6 +17,7 @@
 #define BLOCK 256
 #define BLOCKS_PER_SM 8
 #define POISON 0xa5a5a5a5u
+#define POLL_NS 20000
 #define SPREAD_MAX 64
 
 void member_nccl_error(struct member *m, int error, const char *call, char text[FAULT_TEXT])
@@ -198,13 +199,12 @@ static int operations(struct member *m, const struct nccl_case *c, struct part *
 /* Until the stream is through. The coordinator speaks before only to end the run, by a signal: a hang is left then. */
 static int stream_wait(struct member *m, uint64_t end_ns, uint64_t limit_ns, struct wire_result *r)
 {
-	uint64_t begin_ns = clock_monotonic_ns();
 	int error, nccl_error = 0;
 
 	while ((error = m->run->cuda.stream_query(m->gpu->stream)) == CUDA_ERROR_NOT_READY && !nccl_error &&
 	       clock_monotonic_ns() < end_ns && !wire_waits(m->place.fd)) {
 		m->nccl.async_error(m->comm, &nccl_error);
-		nanosleep(&(struct timespec){ .tv_nsec = (long)gpu_pause_ns(clock_monotonic_ns() - begin_ns) }, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 	}
 	if (nccl_error) {
 		r->status = CASE_FAILED;
