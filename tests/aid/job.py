@@ -135,23 +135,19 @@ class Log:
     """A log that is only added to, and is asked for many times a second: each whole line is read once."""
 
     def __init__(self, path):
-        self.path, self.file, self.known = path, None, 0
+        self.path, self.known = path, 0
 
     def more(self):
-        """(lines that came since, whether it is another file than before, or shorter than it was)"""
+        """The lines that came since."""
         try:
             with open(self.path, "rb") as f:
-                stat = os.fstat(f.fileno())
-                anew = self.file != (stat.st_dev, stat.st_ino) or stat.st_size < self.known
-                if anew:
-                    self.file, self.known = (stat.st_dev, stat.st_ino), 0
                 f.seek(self.known)
                 text = f.read()
         except FileNotFoundError:
-            anew, self.file, text = True, None, b""
+            return []
         whole = text[:text.rfind(b"\n") + 1]
         self.known += len(whole)
-        return [json.loads(line) for line in whole.split(b"\n")[:-1]], anew
+        return [json.loads(line) for line in whole.split(b"\n")[:-1]]
 
 
 def lines(path):

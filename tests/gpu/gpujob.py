@@ -74,6 +74,47 @@ def shared_gpu(rank):
             "NCCL_TESTS_DEVICE": str(rank % REAL)}
 
 
+FOREIGN = """
+import sys, threading, time, torch
+torch.cuda.set_device(int(sys.argv[1]))
+share, period = int(sys.argv[2]) / 100, 0.05
+x = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+def busy(n):
+    begin = time.monotonic()
+    for _ in range(n): x @ x
+    torch.cuda.synchronize()
+    return time.monotonic() - begin
+def listen():
+    global share
+    for line in sys.stdin: share = int(line) / 100
+busy(50)
+alone_s = busy(200) / 200
+threading.Thread(target=listen, daemon=True).start()
+print("begins", flush=True)
+while True:
+    begin = time.monotonic()
+    if share: busy(max(1, round(share * period / alone_s)))
+    time.sleep(max(0, begin + period - time.monotonic()))
+"""
+
+
+class Foreign:
+    """Another process that computes on a GPU, for so many percent of the time."""
+
+    def __init__(self, gpu, percent=0):
+        self.process = subprocess.Popen([sys.executable, "-c", FOREIGN, str(gpu), str(percent)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.process.stdout.readline()
+
+    def share(self, percent):
+        self.process.stdin.write(f"{percent}\n")
+        self.process.stdin.flush()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(10)
+
+
 def end(job):
     """Stopped ranks go on first: torchrun asks them to leave."""
     subprocess.run(["pkill", "-CONT", "-f", f"{TRAIN} --prefix={OUT}/"])

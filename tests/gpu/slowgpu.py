@@ -19,24 +19,6 @@ LAYOUT = os.environ.get("LAYOUT", "tp=2,dp=2,pp=1")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nestedjob.py")
 HEALTHY_S, FAULT_S, PAUSE_S = 40, 16, 14
 SHARES = tuple(map(int, os.environ.get("SHARES", "5,10,20").split(",")))
-FOREIGN = """
-import sys, time, torch
-torch.cuda.set_device(int(sys.argv[1]))
-share, period = int(sys.argv[2]) / 100, 0.05
-x = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
-def busy(n):
-    begin = time.monotonic()
-    for _ in range(n): x @ x
-    torch.cuda.synchronize()
-    return time.monotonic() - begin
-busy(50)
-alone_s = busy(200) / 200
-print("begins", flush=True)
-while True:
-    begin = time.monotonic()
-    busy(max(1, round(share * period / alone_s)))
-    time.sleep(max(0, begin + period - time.monotonic()))
-"""
 
 
 class Slow:
@@ -74,11 +56,7 @@ class Slow:
             with open(self.spin, "w", encoding="utf-8") as f:
                 f.write(f"{victim} {percent}")
             return None
-        gpu = victim % gpujob.GPUS
-        other = subprocess.Popen([sys.executable, "-c", FOREIGN, str(gpu), str(percent)], stdout=subprocess.PIPE,
-                                 text=True, start_new_session=True)
-        other.stdout.readline()
-        return other
+        return gpujob.Foreign(victim % gpujob.GPUS, percent)
 
     def fault(self, how, victim, percent):
         before_ns = time.monotonic_ns()
@@ -89,7 +67,6 @@ class Slow:
         end_ns = time.monotonic_ns()
         if other:
             other.kill()
-            other.wait(10)
         elif os.path.exists(self.spin):
             os.unlink(self.spin)
         time.sleep(0.5)

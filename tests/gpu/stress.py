@@ -15,6 +15,8 @@ import subprocess
 import sys
 import time
 
+import gpujob
+
 RANKTRACE = os.path.abspath(os.environ.get("RANKTRACE", "build/gpu/ranktrace"))
 OUT = os.environ.get("OUT", "/tmp/ranktrace-stress")
 BEGIN, MOST_S = time.monotonic(), 460
@@ -99,31 +101,6 @@ def row(*cells):
     print("  ".join(str(c) for c in cells), flush=True)
 
 
-FOREIGN = r"""
-import sys, threading, time, torch
-gpu, share, period = int(sys.argv[1]), 0, 0.05
-torch.cuda.set_device(gpu)
-x = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
-def busy(n):
-    begin = time.monotonic()
-    for _ in range(n): x @ x
-    torch.cuda.synchronize()
-    return time.monotonic() - begin
-busy(50)
-alone_s = busy(200) / 200
-def listen():
-    global share
-    for line in sys.stdin: share = int(line) / 100
-    share = -1
-threading.Thread(target=listen, daemon=True).start()
-print("ready", flush=True)
-while share >= 0:
-    begin = time.monotonic()
-    if share: busy(max(1, round(share * period / alone_s)))
-    time.sleep(max(0, begin + period - time.monotonic()))
-"""
-
-
 class Worker:
     def __init__(self):
         self.p = subprocess.Popen([sys.executable, "-c", WORKER, str(N)], stdin=subprocess.PIPE,
@@ -202,16 +179,12 @@ def self_test(_):
 def foreign(_):
     """A GPU's own rate alone says nothing with one GPU of a kind; the other one is what it is compared with."""
     gpus = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
-    others = [subprocess.Popen([sys.executable, "-c", FOREIGN, str(i)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               text=True) for i in range(gpus)]
-    for p in others:
-        p.stdout.readline()
+    others = [gpujob.Foreign(gpu) for gpu in range(gpus)]
     draw, right, quiet = random.Random(int(os.environ.get("SEED", 1))), 0, 0
     for i in range(TRIALS):
         bad, share = draw.randrange(gpus), (20, 30, 50)[i % 3]
         for load in (share, 0):
-            others[bad].stdin.write(f"{load}\n")
-            others[bad].stdin.flush()
+            others[bad].share(load)
             time.sleep(0.5)
             status, out, err, s = stress(f"foreign-{i}-{load}", "--json", "--force", "--only", "bf16", "--time", "4")
             found = [(f["kind"], f["subject"].get("gpu")) for f in lines(out, "fault")]
@@ -221,9 +194,8 @@ def foreign(_):
             if not ok or not i:
                 row(f"     {load} % on GPU {bad}: exit {status}, {s:.0f} s,", found, err.strip()[:200],
                     *(f["summary"] for f in lines(out, "fault")))
-    for p in others:
-        p.stdin.close()
-        p.wait(30)
+    for other in others:
+        other.kill()
     row("ok  " if (right, quiet) == (TRIALS, TRIALS) else "BAD ",
         f"slowed by another process: named {right} of {TRIALS}; between them nobody, {quiet} of {TRIALS}")
 

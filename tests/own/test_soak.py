@@ -110,7 +110,7 @@ class Episode:
     def pids(self):
         """By its log so far."""
         with self.lock:
-            self.known |= {o["pid"] for o in self.ops.more()[0]}
+            self.known |= {o["pid"] for o in self.ops.more()}
             return set(self.known)
 
 
