@@ -4,8 +4,9 @@
 Lines of README.md, CONTRIBUTING.md, docs/ and the READMEs of folders have at most 120 characters; a row of a table
 may be longer where one cell alone (a link, a command) cannot be broken. README.md has at most 250 lines. Every
 relative link leads to a file, and to a heading of it where it names one. Every file that docs/architecture.md names
-exists; the ways that it walks have 20 files at most and never return to a room. Every kind of finding, class of hang
-and cause is in docs/findings.md, and of kinds and classes symptom, command, reading and what to do in the playbook.
+exists; the ways that it walks have 20 files at most and never return to a room. A decision's number is no other's.
+Every kind of finding, class of hang and cause is in docs/findings.md, and of kinds and classes symptom, command,
+reading and what to do in the playbook.
 """
 import glob
 import json
@@ -112,9 +113,20 @@ def check(path):
         yield from playbook_missing(path, text)
 
 
+def numbers_twice(pages):
+    seen = {}
+    for page in [p for p in pages if p.startswith("docs/decisions/")]:
+        with open(page, encoding="utf-8") as f:
+            for number in re.findall(r"^\*\*(\d+)\. ", f.read(), re.M):
+                if number in seen:
+                    yield f"{page}: {number} is a decision of {seen[number]}, too: give it another number"
+                seen[number] = page
+
+
 def main():
     pages = [page for where in PAGES for page in glob.glob(where, recursive=True)]
     broken = [line for path in ["README.md", "CONTRIBUTING.md", *sorted(pages)] for line in check(path)]
+    broken += numbers_twice(sorted(pages))
     print("\n".join(broken), end="\n" if broken else "")
     return int(bool(broken))
 

@@ -18,7 +18,13 @@
  *   SIM_VERBS_LOSS=1             each 10th message is counted as out of sequence
  *   SIM_VERBS_HANG=1             nothing that it posts is ever completed
  *   SIM_VERBS_NO_MR=1            no memory can be registered, SIM_VERBS_NO_OPEN=1: no device opened
+ *   SIM_VERBS_NO_DMABUF=1        an old kernel or adapter: none is registered; SIM_VERBS_PEERMEM=1: GPU memory by its
+ *                                address is (nvidia-peermem)
+ *   SIM_VERBS_FAR_US=20          between a device and a GPU of another number each message takes 20 us more
+ *   SIM_VERBS_GPU_SLOW=1:20      so does each to and from the memory of GPU 1, by any device
+ *   SIM_VERBS_GPU_FLIP=1         a bit of each 40th of those is wrong
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -276,17 +282,47 @@ int ibv_dealloc_pd(void *pd)
 	return 0;
 }
 
-struct verbs_mr *ibv_reg_mr(void *pd, void *at, size_t bytes, int access)
+/* By the driver of this process, as nvidia-peermem asks; -1: no GPU's. */
+static int gpu_at(uint64_t address)
+{
+	static int (*ask)(void *to, int attribute, unsigned long long at);
+	void *cuda = ask ? NULL : dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	int gpu;
+
+	if (cuda)
+		ask = (int (*)(void *, int, unsigned long long))dlsym(cuda, "cuPointerGetAttribute");
+	return ask && !ask(&gpu, 9, address) ? gpu : -1;
+}
+
+static struct verbs_mr *mr_new(void *pd, void *at, size_t bytes)
 {
 	struct verbs_mr *mr = calloc(1, sizeof(*mr));
 
-	(void)access;
-	if (number_of("SIM_VERBS_NO_MR", 0)) {
-		errno = ENOMEM;
-		return NULL;
-	}
 	*mr = (struct verbs_mr){ .context = pd, .pd = pd, .addr = at, .length = bytes, .lkey = 1, .rkey = 1 };
 	return mr;
+}
+
+struct verbs_mr *ibv_reg_mr(void *pd, void *at, size_t bytes, int access)
+{
+	(void)access;
+	errno = number_of("SIM_VERBS_NO_MR", 0)                                    ? ENOMEM
+		: gpu_at((uintptr_t)at) >= 0 && !number_of("SIM_VERBS_PEERMEM", 0) ? EFAULT
+										   : 0;
+	return errno ? NULL : mr_new(pd, at, bytes);
+}
+
+/* The stand-in of the driver writes into the file what it is of. */
+struct verbs_mr *ibv_reg_dmabuf_mr(void *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd, int access)
+{
+	uint64_t of[2];
+
+	(void)access;
+	errno = number_of("SIM_VERBS_NO_DMABUF", 0) ? EOPNOTSUPP : 0;
+	if (!errno && pread(fd, of, sizeof(of), 0) != sizeof(of))
+		errno = EBADF;
+	if (!errno && (iova != of[0] + offset || bytes > of[1] - offset))
+		errno = EINVAL;
+	return errno ? NULL : mr_new(pd, (void *)(uintptr_t)iova, bytes);
 }
 
 int ibv_dereg_mr(struct verbs_mr *mr)
@@ -391,27 +427,46 @@ static void counter_add(int device)
 	pthread_mutex_unlock(&lock);
 }
 
+/* The GPU of this process in whose memory the other end's buffer is; -1: none, or no test wants to know. */
+static int gpu_reached(const struct shared_qp *own, const struct verbs_send_wr *wr)
+{
+	const struct shared_qp *other = &qps[own->other];
+	bool is_send = wr->opcode != VERBS_WR_READ && wr->opcode != VERBS_WR_WRITE;
+
+	if (!getenv("SIM_VERBS_FAR_US") && !getenv("SIM_VERBS_GPU_SLOW") && !getenv("SIM_VERBS_GPU_FLIP"))
+		return -1;
+	return gpu_at(is_send ? other->receives[other->taken % RING].addr : wr->remote_addr);
+}
+
+static uint64_t gpu_us(const struct shared_qp *own, int gpu)
+{
+	return (gpu >= 0 && gpu != own->device ? number_of("SIM_VERBS_FAR_US", 0) : 0) +
+	       (gpu >= 0 && gpu == number_of("SIM_VERBS_GPU_SLOW", -1) ? second_of("SIM_VERBS_GPU_SLOW") : 0);
+}
+
 /* What a message takes passes on the thread's own clock alone: rates are exact on a busy machine. */
-static void spend(const struct shared_qp *own, uint32_t bytes)
+static void spend(const struct shared_qp *own, uint32_t bytes, int gpu)
 {
 	const char *only_while = getenv("SIM_SLOW_WHILE");
 	int slow = only_while && access(only_while, F_OK) ? -1 : number_of("SIM_VERBS_SLOW", -1);
 
 	if (!own_clock_ns)
 		own_clock_ns = real_ns();
-	own_clock_ns += MESSAGE_NS + bytes * 8ull / GBITS;
+	own_clock_ns += MESSAGE_NS + bytes * 8ull / GBITS + 1000 * gpu_us(own, gpu);
 	if (is_far(own) && (own->device == slow || qps[own->other].device == slow))
 		own_clock_ns += 1000ull * second_of("SIM_VERBS_SLOW");
 }
 
-static void faults_do(struct shared_qp *own, uint8_t *data, uint32_t bytes, bool is_read)
+static void faults_do(struct shared_qp *own, uint8_t *data, uint32_t bytes, bool is_read, int gpu)
 {
 	const char *flip = getenv("SIM_VERBS_FLIP");
 	struct shared_qp *other = &qps[own->other];
 	int receiver = is_read ? own->device : other->device, loss = number_of("SIM_VERBS_LOSS", -1);
 	uint64_t n = ++messages;
 
-	if (flip && atoi(flip) == receiver && is_far(own) && n % FLIP_EVERY == 0 && bytes)
+	if (((flip && atoi(flip) == receiver && is_far(own)) ||
+	     (gpu >= 0 && gpu == number_of("SIM_VERBS_GPU_FLIP", -1))) &&
+	    n % FLIP_EVERY == 0 && bytes)
 		data[bytes / 2] ^= 4;
 	if (is_far(own) && (own->device == loss || other->device == loss) && n % LOSS_EVERY == 0)
 		counter_add(other->device);
@@ -457,17 +512,18 @@ static bool carry(struct shared_qp *own, const struct verbs_send_wr *wr)
 {
 	struct shared_qp *other = &qps[own->other];
 	uint32_t bytes = wr->sg_list->length;
+	int gpu = gpu_reached(own, wr);
 	uint8_t *copy = malloc(bytes + 1);
 	bool ok = true;
 
-	spend(own, bytes);
+	spend(own, bytes, gpu);
 	if (wr->opcode == VERBS_WR_READ) {
 		ok = move(other->pid, (uintptr_t)copy, wr->remote_addr, bytes, true);
-		faults_do(own, copy, bytes, true);
+		faults_do(own, copy, bytes, true, gpu);
 		memcpy((void *)(uintptr_t)wr->sg_list->addr, copy, bytes);
 	} else {
 		memcpy(copy, (void *)(uintptr_t)wr->sg_list->addr, bytes);
-		faults_do(own, copy, bytes, false);
+		faults_do(own, copy, bytes, false, gpu);
 		ok = wr->opcode == VERBS_WR_WRITE ? move(other->pid, wr->remote_addr, (uintptr_t)copy, bytes, false)
 						  : arrive(other, wr, copy);
 	}

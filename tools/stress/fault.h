@@ -39,8 +39,10 @@ struct fault {
 	 * many rows and columns the pattern comes again (0: no period). */
 	uint32_t row, column, elements, row_period, column_period;
 	uint64_t bits;
-	uint64_t address;      /* FAULT_MEMORY */
-	int to;                /* of a link: 1 + index of the GPU at its other end; 0: none */
+	uint64_t address; /* FAULT_MEMORY */
+	int to;           /* of a link: 1 + index of the GPU at its other end; 0: none */
+	int memory_gpu; /* of ports: 1 + CUDA's number of the GPU whose memory it is, of host `memory_host`; 0: none */
+	int memory_host;
 	struct judgement held; /* FAULT_SLOW, FAULT_LINK: what it was held to, and by which row */
 	const char *unit;      /* of that; NULL: none */
 };

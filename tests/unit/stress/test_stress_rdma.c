@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_stress_rdma.c - which ports have a link in each shape; what a check of data sees; the table of rates against the
- * links' speeds; meanings of counters; and our declaration of libibverbs' interface against rdma-core's header.
+ * links' speeds; meanings of counters; how far memory is; our declaration of libibverbs against rdma-core's header.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -261,6 +261,75 @@ static void test_device_lists(void **state)
 	assert_false(devices_have(many, "rocep64s0f0np0", 1));
 }
 
+/* A /sys of two sockets, two memory nodes each, an adapter on the third. */
+static void sysfs_make(char dir[64], const char *const *links, int n)
+{
+	static const char *const distances[] = { "10 12 32 32", "12 10 32 32", "32 32 10 12", "32 32 12 10" };
+	char command[512];
+
+	strcpy(dir, "/tmp/ranktrace-apart-XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	setenv("RANKTRACE_SYSFS", dir, 1);
+	for (int i = 0; i < 4; i++) {
+		snprintf(command, sizeof(command),
+			 "mkdir -p %1$s/devices/system/node/node%2$d && echo %3$s > "
+			 "%1$s/devices/system/node/node%2$d/distance",
+			 dir, i, distances[i]);
+		assert_int_equal(system(command), 0);
+	}
+	for (int i = 0; i < n; i++) {
+		snprintf(command, sizeof(command),
+			 "mkdir -p %1$s/$(dirname %3$s) %1$s/devices/%2$s && "
+			 "ln -s %1$s/devices/%2$s %1$s/%3$s",
+			 dir, links[2 * i], links[2 * i + 1]);
+		assert_int_equal(system(command), 0);
+	}
+}
+
+static void test_apart(void **state)
+{
+	static const char *const links[] = {
+		"pci0000:a0/0000:a0:01.0/0000:a1:00.0/0000:a2:00.0/0000:a3:00.0",
+		"class/infiniband/mlx5_0/device",
+		"pci0000:a0/0000:a0:01.0/0000:a1:00.0/0000:a2:01.0/0000:ab:00.0",
+		"bus/pci/devices/0000:ab:00.0",
+		"pci0000:a0/0000:a0:02.0/0000:c1:00.0",
+		"bus/pci/devices/0000:c1:00.0",
+		"pci0001:00/0001:00:00.0",
+		"bus/pci/devices/0001:00:00.0",
+		"pci0000:a0/0000:a0:01.1/0000:d1:00.0",
+		"bus/pci/devices/0000:d1:00.0",
+	};
+	static struct stress_run gpus = { .n_gpus = 5,
+					  .gpus = { { .ordinal = 0, .pci = "0000:AB:00.0" },
+						    { .ordinal = 1, .pci = "0000:C1:00.0" },
+						    { .ordinal = 2, .pci = "00000001:00:00.0" },
+						    { .ordinal = 3, .pci = "0000:EE:00.0" },
+						    { .ordinal = 4, .pci = "0000:D1:00.0" } } };
+	static const int want[] = {
+		32, 32, 10, 12, APART_GPU_NEAR, APART_GPU_FAR, APART_GPU_FAR, APART_GPU_FAR, APART_GPU_FAR
+	};
+	static struct rdma_host host = { .n_ports = 1, .n_places = 9, .gpus = &gpus };
+	char dir[64], command[128];
+
+	(void)state;
+	sysfs_make(dir, links, sizeof(links) / sizeof(links[0]) / 2);
+	host.ports[0] = (struct rdma_port){ .device = "mlx5_0", .node = 2 };
+	for (int i = 0; i < host.n_places; i++)
+		host.places[i] = (struct rdma_place){ .gpu = i < 4 ? -1 : i - 4, .number = i < 4 ? i : -1 };
+	places_measure(&host);
+	for (int i = 0; i < host.n_places; i++)
+		assert_int_equal(host.ports[0].apart[i], want[i]);
+	host.ports[0].node = -1; /* a guest that does not say: no node is like another */
+	places_measure(&host);
+	assert_int_equal(host.ports[0].apart[2], APART_UNKNOWN);
+	host.n_places = 1; /* there is only one */
+	places_measure(&host);
+	assert_int_equal(host.ports[0].apart[0], APART_OWN);
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +341,7 @@ int main(void)
 		cmocka_unit_test(test_rows_near_the_speed),
 		cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_device_lists),
+		cmocka_unit_test(test_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

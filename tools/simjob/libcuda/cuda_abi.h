@@ -39,6 +39,7 @@ typedef void (*CUhostFn)(void *user_data);
 #define CUDA_ERROR_NOT_FOUND 500
 #define CUDA_ERROR_NOT_READY 600
 #define CUDA_ERROR_LAUNCH_FAILED 719
+#define CUDA_ERROR_NOT_SUPPORTED 801
 #define CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED 900
 #define CUDA_ERROR_STREAM_CAPTURE_INVALIDATED 901
 #define CUDA_ERROR_STREAM_CAPTURE_MERGE 902
@@ -196,6 +197,9 @@ CUresult cuMemMap(CUdeviceptr address, size_t size_bytes, size_t offset_bytes, C
 		  unsigned long long flags);
 CUresult cuMemSetAccess(CUdeviceptr address, size_t size_bytes, const void *access, size_t nr_access);
 CUresult cuMemUnmap(CUdeviceptr address, size_t size_bytes);
+CUresult cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr at, size_t size_bytes, int type,
+				       unsigned long long flags);
+CUresult cuPointerGetAttribute(void *ret_value, int attribute, CUdeviceptr at);
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t size_bytes);
 CUresult cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t size_bytes);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t size_bytes);

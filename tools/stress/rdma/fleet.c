@@ -385,6 +385,31 @@ static uint64_t bad_of(const struct fleet *f, const struct fleet_host *h)
 	return bad;
 }
 
+struct wire_ended fleet_ended(const struct fleet *f, int host, int status)
+{
+	const struct fleet_host *h = &f->hosts[host];
+
+	return (struct wire_ended){ .status = status, .bad = bad_of(f, h), .bad_gpus = h->bad_gpus };
+}
+
+void fleet_bad_take(const struct rdma_host *host, struct wire_ended ended, struct stress_result *result)
+{
+	char name[80];
+
+	for (int i = 0; i < host->n_ports; i++) {
+		snprintf(name, sizeof(name), "%s:%d", host->ports[i].device, host->ports[i].number);
+		if (ended.bad >> i & 1)
+			stress_result_bad(result, name, NULL, NULL);
+	}
+	for (int i = 0; host->gpus && i < host->gpus->n_gpus; i++) {
+		const struct stress_gpu *gpu = &host->gpus->gpus[i];
+
+		snprintf(name, sizeof(name), "GPU %d", gpu->ordinal);
+		if (ended.bad_gpus >> gpu->ordinal & 1)
+			stress_result_bad(result, name, gpu->uuid, gpu->pci);
+	}
+}
+
 void fleet_close(struct fleet *f, int status)
 {
 	for (int i = 0; i < f->n_ports; i++)
@@ -394,7 +419,7 @@ void fleet_close(struct fleet *f, int status)
 	for (int i = 0; i < 2 * RDMA_PORTS_HOST_MAX; i++)
 		lane_stop(&f->lanes[i]);
 	for (int i = 1; i < f->n_hosts; i++) {
-		const struct wire_ended ended = { .status = status, .bad = bad_of(f, &f->hosts[i]) };
+		const struct wire_ended ended = fleet_ended(f, i, status);
 
 		if (f->hosts[i].fd < 0)
 			continue;

@@ -34,12 +34,13 @@ struct wire_lane {
 
 #define FLEET_VERSION \
 	((uint32_t)(sizeof(struct rdma_result) << 16 ^ sizeof(struct rdma_port) << 4 ^ sizeof(struct rdma_case) ^ \
-		    sizeof(struct rdma_address) << 24 ^ 4))
+		    sizeof(struct rdma_address) << 24 ^ 5))
 
 /* WIRE_STATUS: how all ended, to a host that is not the first. */
 struct wire_ended {
 	int32_t status;
-	uint64_t bad; /* bit i: the host's port i has a fault, or a link of it has one */
+	uint64_t bad;      /* bit i: the host's port i has a fault, or a link of it has one */
+	uint64_t bad_gpus; /* bit i: so has the memory of its GPU i, as CUDA counts */
 };
 _Static_assert(RDMA_PORTS_HOST_MAX <= 64, "a bit a port");
 
@@ -47,6 +48,7 @@ struct fleet_host {
 	struct wire_host hello;
 	struct rdma_left_out *left_out; /* hello.n_left_out */
 	int fd, first_port;             /* fd -1: this host */
+	uint64_t bad_gpus;              /* known at the end, as wire_ended has it */
 };
 
 struct fleet_port {
@@ -74,6 +76,9 @@ void fleet_hello(struct wire_host *hello, const struct rdma_host *host, int rank
 int fleet_open(struct fleet *fleet, struct rdma_host *host, const struct launcher_place *place, uint32_t list,
 	       char why[LIBRARY_WHY]);
 /* Ends all hosts with that exit status. */
+/* What a host gets to know at the end, and takes into its result: its ports and GPUs that have a fault. */
+struct wire_ended fleet_ended(const struct fleet *fleet, int host, int status);
+void fleet_bad_take(const struct rdma_host *host, struct wire_ended ended, struct stress_result *result);
 void fleet_close(struct fleet *fleet, int status);
 /* A host that is not the first: its whole part. The exit status; `result` has `why`, and which of its ports are bad. */
 int fleet_join(struct rdma_host *host, const struct stress_options *options, const struct launcher_place *place,

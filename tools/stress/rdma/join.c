@@ -54,17 +54,6 @@ static int lanes_connect(struct lane *lanes, struct rdma_host *host, const struc
 	return STRESS_PASSED;
 }
 
-static void bad_take(const struct rdma_host *host, uint64_t bad, struct stress_result *result)
-{
-	char name[80];
-
-	for (int i = 0; i < host->n_ports; i++) {
-		snprintf(name, sizeof(name), "%s:%d", host->ports[i].device, host->ports[i].number);
-		if (bad >> i & 1)
-			stress_result_bad(result, name, NULL, NULL);
-	}
-}
-
 /* Until the first host says how it ended. A signal here is said to it: it ends the run, and does not take this host
  * for one that failed. */
 static int status_wait(int fd, const struct rdma_host *host, const struct launcher_place *place,
@@ -90,7 +79,7 @@ static int status_wait(int fd, const struct rdma_host *host, const struct launch
 			 run_signal ? "stopped by a signal"
 				    : "host %.60s, which leads the test, ended it: see what it says",
 			 place->host);
-	bad_take(host, ended.bad, result);
+	fleet_bad_take(host, ended, result);
 	return ended.status;
 }
 

@@ -164,21 +164,22 @@ struct rule {
 	enum fault_kind kind;
 	void (*say)(const struct rdma_measured *m, char *text, size_t size);
 	const char *what; /* of a port all of whose links have it */
+	const char *gpu;  /* of a GPU to whose memory all ports' links have it; NULL: not of memory */
 };
 
 static const struct rule rules[] = {
-	{ bad_data, FAULT_CORRUPT, data_say, "data are wrong over each of its links" },
-	{ bad_link, FAULT_DEAD, link_say, "none of its links to other ports works" },
-	{ bad_loss, FAULT_LOSS, loss_say, "packets are lost over each of its links" },
-	{ bad_bandwidth, FAULT_SLOW, rate_say, "each of its links is slow" },
-	{ bad_rate, FAULT_SLOW, rate_say, "the message rate of each of its links is low" },
-	{ bad_latency, FAULT_SLOW, rate_say, "the latency of each of its links is high" },
+	{ bad_data, FAULT_CORRUPT, data_say, "data are wrong over each of its links", "data of its memory are wrong" },
+	{ bad_link, FAULT_DEAD, link_say, "none of its links to other ports works", "its memory is not reached" },
+	{ bad_loss, FAULT_LOSS, loss_say, "packets are lost over each of its links", NULL },
+	{ bad_bandwidth, FAULT_SLOW, rate_say, "each of its links is slow", "the way to its memory is slow" },
+	{ bad_rate, FAULT_SLOW, rate_say, "the message rate of each of its links is low", NULL },
+	{ bad_latency, FAULT_SLOW, rate_say, "the latency of each of its links is high", NULL },
 };
 
 static const struct rule partial_rules[] = {
-	{ bad_data, FAULT_CORRUPT, data_say, "data are wrong over each of its links" },
-	{ bad_link_alone, FAULT_DEAD, link_say, "none of its links to other ports works" },
-	{ bad_loss, FAULT_LOSS, loss_say, "packets are lost over each of its links" },
+	{ bad_data, FAULT_CORRUPT, data_say, "data are wrong over each of its links", "data of its memory are wrong" },
+	{ bad_link_alone, FAULT_DEAD, link_say, "none of its links to other ports works", "its memory is not reached" },
+	{ bad_loss, FAULT_LOSS, loss_say, "packets are lost over each of its links", NULL },
 };
 
 static void port_fault(struct rdma_run *run, const struct rule *rule, int port)
@@ -191,6 +192,67 @@ static void port_fault(struct rdma_run *run, const struct rule *rule, int port)
 	rule->say(m, text, sizeof(text));
 	rdma_case_fault(run, rule->kind, port, m, "%s, and not those between others; the first, %s, %s: %s", rule->what,
 			rdma_link_name(run, m, link, sizeof(link)), rdma_case_name(&m->of, what, sizeof(what)), text);
+}
+
+/* --- memory of a GPU --- */
+
+static int host_of(const struct rdma_run *run, const struct rdma_measured *m)
+{
+	return run->fleet.ports[m->to].port.host;
+}
+
+static bool is_same_memory(const struct rdma_run *run, const struct rdma_measured *a, const struct rdma_measured *b)
+{
+	return a->of.to.gpu >= 0 && a->of.to.gpu == b->of.to.gpu && host_of(run, a) == host_of(run, b);
+}
+
+/* What could have been bad: a rate that nothing bounds could not. */
+static bool of_rule(const struct rule *rule, const struct rdma_measured *m)
+{
+	return of_measure(rule->is, m) && (rule->kind != FAULT_SLOW || m->judged.judged);
+}
+
+/* How many ports were tried with that memory, all of them bad with it and none with the host's; 0: it is not the GPU's,
+ * or one port alone says so. */
+static int gpu_bad(const struct rdma_run *run, const struct rule *rule, const struct rdma_measured *m)
+{
+	bool is_tried[RDMA_PORTS_MAX] = { false }, bad[RDMA_PORTS_MAX] = { false };
+	int n_tried = 0, n_bad = 0;
+
+	for (int i = 0; i < run->n_measured && rule->gpu && m->of.to.gpu >= 0; i++) {
+		const struct rdma_measured *other = &run->measured[i];
+
+		if (other->of.to.gpu < 0 && host_of(run, other) == host_of(run, m) && rule->is(other))
+			return 0;
+		if (!is_same_memory(run, m, other) || !of_rule(rule, other))
+			continue;
+		n_tried += !is_tried[other->to];
+		is_tried[other->to] = true;
+		n_bad += rule->is(other) && !bad[other->to];
+		bad[other->to] |= rule->is(other);
+	}
+	return n_tried > 1 && n_bad == n_tried ? n_tried : 0;
+}
+
+static bool memory_said(const struct rdma_run *run, const struct rule *rule, int i)
+{
+	for (int j = 0; j < i; j++)
+		if (is_same_memory(run, &run->measured[j], &run->measured[i]) && rule->is(&run->measured[j]))
+			return true;
+	return false;
+}
+
+static void gpu_fault(struct rdma_run *run, const struct rule *rule, int i, int n_ports)
+{
+	const struct rdma_measured *m = &run->measured[i];
+	char what[64], link[340], text[CASE_TEXT];
+
+	if (memory_said(run, rule, i))
+		return;
+	rule->say(m, text, sizeof(text));
+	rdma_gpu_fault(run, rule->kind, m, "%s from each of the %d ports that were tried; the first, %s, %s: %s",
+		       rule->gpu, n_ports, rdma_link_name(run, m, link, sizeof(link)),
+		       rdma_case_name(&m->of, what, sizeof(what)), text);
 }
 
 /* The same link in the same way is said once, whatever else was tried over it. */
@@ -241,8 +303,14 @@ static void rule_apply(struct rdma_run *run, const struct rule *rule)
 		const struct rdma_measured *m = &run->measured[i];
 		bool of_port = (m->from != m->to && (whole[m->from] || whole[m->to])) ||
 			       (rule->is == bad_link && (is_gone(run, m->from) || is_gone(run, m->to)));
+		int n_ports;
 
-		if (rule->is(m) && !of_port && !said_before(run, rule, i) && !explained(run, rule, m))
+		if (!rule->is(m) || of_port || explained(run, rule, m))
+			continue;
+		n_ports = gpu_bad(run, rule, m);
+		if (n_ports)
+			gpu_fault(run, rule, i, n_ports);
+		else if (!said_before(run, rule, i))
 			link_fault(run, rule, i);
 	}
 }
@@ -270,13 +338,40 @@ static void counters_judge(struct rdma_run *run, int i)
 			  rdma_port_name(run, i, name, sizeof(name)), text);
 }
 
-/* A lost port is a fault by its failed link; what was left out for it is none of its own. */
-static void absent_note(struct rdma_run *run, const struct rdma_measured *m)
+/* For one reason, on one host. */
+static bool absent_alike(const struct rdma_run *run, const struct rdma_measured *a, const struct rdma_measured *b)
 {
-	char link[340];
+	return a->result.status == RDMA_ABSENT && b->result.status == RDMA_ABSENT &&
+	       run->fleet.ports[a->to].port.host == run->fleet.ports[b->to].port.host &&
+	       !strcmp(a->result.text, b->result.text);
+}
 
-	if (m->result.status == RDMA_ABSENT)
-		rdma_note(run, "not tested: %s: %s", rdma_link_name(run, m, link, sizeof(link)), m->result.text);
+static bool absent_before(const struct rdma_run *run, int i)
+{
+	for (int j = 0; j < i; j++)
+		if (absent_alike(run, &run->measured[j], &run->measured[i]))
+			return true;
+	return false;
+}
+
+/* A lost port is a fault by its failed link; what was left out for it is none of its own. */
+static void absent_note(struct rdma_run *run, int i)
+{
+	const struct rdma_measured *m = &run->measured[i];
+	bool is_counted[RDMA_PORTS_MAX] = { false };
+	char link[340], others[32] = "";
+	int n = 0;
+
+	if (m->result.status != RDMA_ABSENT || absent_before(run, i))
+		return;
+	for (int j = i; j < run->n_measured; j++)
+		if (absent_alike(run, m, &run->measured[j]) && !is_counted[run->measured[j].to]) {
+			is_counted[run->measured[j].to] = true;
+			n++;
+		}
+	if (n > 1)
+		snprintf(others, sizeof(others), " and %d other%s", n - 1, n > 2 ? "s" : "");
+	rdma_note(run, "not tested: %s%s: %s", rdma_link_name(run, m, link, sizeof(link)), others, m->result.text);
 }
 
 static void unsteady_note(struct rdma_run *run, const struct rdma_measured *m)
@@ -296,7 +391,7 @@ void links_judge(struct rdma_run *run)
 		const struct rdma_measured *m = &run->measured[i];
 		char link[340], what[64];
 
-		absent_note(run, m);
+		absent_note(run, i);
 		if (judgement_is_unsteady(&m->judged))
 			unsteady_note(run, m);
 		if (m->result.status == RDMA_DONE && !m->result.wrong && !(m->result.value > 0))
@@ -322,7 +417,7 @@ void links_judge_partial(struct rdma_run *run)
 	for (size_t i = 0; i < sizeof(partial_rules) / sizeof(partial_rules[0]); i++)
 		rule_apply(run, &partial_rules[i]);
 	for (int i = 0; i < run->n_measured; i++) {
-		absent_note(run, &run->measured[i]);
+		absent_note(run, i);
 		lost_note(run, &run->measured[i]);
 	}
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * rates.c - see rates.h. A link is compared with the upper quartile of the links of its kind (same shape, operation,
- * measure and size; ports of one kind; memory of the port's own node or not), as in `stress p2p`: a bad port among few
- * spoils a median. A latency may be twice the lower quartile and 10 us more: one more switch takes a microsecond.
+ * measure and size; ports of one kind; memory as far from its port), as in `stress p2p`: a bad port among few spoils a
+ * median. A latency may be twice the lower quartile and 10 us more: one more switch takes a microsecond. Where nothing
+ * says how far two memories are, or that it is the same way, there is nothing to compare with: the baseline counts.
  */
 #include "tools/stress/rdma/rates.h"
 
@@ -38,18 +39,23 @@ static const struct rdma_port *port_of(const struct rdma_run *run, int port)
 	return &run->fleet.ports[port].port;
 }
 
-/* 0: a GPU, 1: the port's own memory node, 2: another. */
-static int place_kind(const struct rdma_run *run, const struct rdma_measured *m)
+/* enum rdma_apart, or a distance between memory nodes */
+static int apart_of(const struct rdma_run *run, const struct rdma_measured *m)
 {
 	const struct rdma_port *p = port_of(run, m->to);
+	const struct wire_host *h = &run->fleet.hosts[p->host].hello;
+	const struct rdma_place *to = &m->of.to;
 
-	return m->of.to.gpu >= 0 ? 0 : m->of.to.number < 0 || p->node < 0 || p->node == m->of.to.number ? 1 : 2;
+	for (int i = 0; i < h->n_places; i++)
+		if (h->places[i].gpu == to->gpu && h->places[i].number == to->number)
+			return p->apart[i];
+	return APART_OWN;
 }
 
 static bool is_like(const struct rdma_run *run, const struct rdma_measured *a, const struct rdma_measured *b)
 {
 	return a->shape == b->shape && a->of.operation == b->of.operation && a->of.measure == b->of.measure &&
-	       a->of.bytes == b->of.bytes && place_kind(run, a) == place_kind(run, b) &&
+	       a->of.bytes == b->of.bytes && apart_of(run, a) == apart_of(run, b) &&
 	       ports_alike(port_of(run, a->from), port_of(run, b->from)) &&
 	       ports_alike(port_of(run, a->to), port_of(run, b->to));
 }
@@ -65,19 +71,23 @@ static int others_of(const struct rdma_run *run, const struct rdma_measured *m, 
 {
 	int n = 0;
 
+	if (apart_of(run, m) >= APART_UNKNOWN)
+		return 0;
 	for (int i = 0; i < run->n_measured; i++)
 		if (&run->measured[i] != m && run->measured[i].judged.measured && is_like(run, m, &run->measured[i]))
 			others[n++] = run->measured[i].judged.value;
 	return n;
 }
 
-/* "nic-to-nic write bandwidth" and the port's speed: what a baseline knows a measurement by. */
+/* "loopback write bandwidth, GPU 3" and the port's speed: what a baseline knows a measurement by. */
 static void baseline_measure(const struct rdma_run *run, const struct rdma_measured *m, char text[MEASURE_TEXT])
 {
-	static const char *const kinds[] = { "GPU", "own node", "other node" };
+	char place[40] = "own node";
 
+	if (apart_of(run, m) != APART_OWN)
+		rdma_place_name(&m->of.to, place, sizeof(place));
 	snprintf(text, MEASURE_TEXT, "%s %s %s, %s", rdma_shape_names[m->shape], rdma_operation_names[m->of.operation],
-		 rdma_measure_names[m->of.measure], kinds[place_kind(run, m)]);
+		 rdma_measure_names[m->of.measure], place);
 }
 
 static void row_take(const struct rdma_run *run, const struct rdma_measured *m, struct bounds *b)
@@ -85,7 +95,7 @@ static void row_take(const struct rdma_run *run, const struct rdma_measured *m, 
 	const struct rate_row *row = rate_row_find(port_of(run, m->from)->gbits);
 
 	if (!row || m->of.operation != RDMA_WRITE || m->of.measure != RDMA_BANDWIDTH || m->from == m->to ||
-	    m->of.bytes < TABLE_BYTES_MIN || place_kind(run, m) == 2)
+	    m->of.bytes < TABLE_BYTES_MIN)
 		return;
 	b->least = row->least;
 	snprintf(b->row, sizeof(b->row), "table, %.0f Gb/s: %s, %s", row->gbits, row->source, row->date);

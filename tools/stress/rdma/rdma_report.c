@@ -33,6 +33,26 @@ static cJSON *port_make(const struct rdma_run *run, int port)
 	return subject;
 }
 
+/* The n-th GPU, as CUDA counts, that one PCIe switch has with a port; -1: there are no more. */
+static int near_gpu(const struct rdma_run *run, int port, int n)
+{
+	const struct rdma_port *p = &run->fleet.ports[port].port;
+	const struct wire_host *h = &run->fleet.hosts[p->host].hello;
+
+	for (int i = 0; i < h->n_places; i++)
+		if (p->apart[i] == APART_GPU_NEAR && !n--)
+			return h->places[i].gpu;
+	return -1;
+}
+
+static void near_gpus_json(const struct rdma_run *run, int port, cJSON *to)
+{
+	cJSON *list = near_gpu(run, port, 0) < 0 ? NULL : cJSON_AddArrayToObject(to, "near_gpus");
+
+	for (int n = 0; list && near_gpu(run, port, n) >= 0; n++)
+		cJSON_AddItemToArray(list, cJSON_CreateNumber(near_gpu(run, port, n)));
+}
+
 static void begin_json(const struct rdma_run *run)
 {
 	cJSON *line = json_line_begin("begin"), *ports = cJSON_AddArrayToObject(line, "ports");
@@ -54,6 +74,7 @@ static void begin_json(const struct rdma_run *run)
 		cJSON_AddNumberToObject(one, "node", p->node);
 		cJSON_AddStringToObject(one, "firmware", p->firmware);
 		cJSON_AddBoolToObject(one, "software", p->soft);
+		near_gpus_json(run, i, one);
 		cJSON_AddItemToArray(ports, one);
 	}
 	json_line_end(line);
@@ -103,12 +124,23 @@ static void measured_json(const struct rdma_run *run, const struct rdma_measured
 	json_line_end(line);
 }
 
+static void gpu_subject_add(cJSON *line, const struct rdma_run *run, const struct fault *f)
+{
+	cJSON *subject = cJSON_AddObjectToObject(line, "subject");
+
+	cJSON_AddStringToObject(subject, "type", "gpu");
+	cJSON_AddStringToObject(subject, "host", run->fleet.hosts[f->memory_host].hello.host);
+	cJSON_AddNumberToObject(subject, "gpu", f->memory_gpu - 1);
+}
+
 static void fault_json(const struct rdma_run *run, const struct fault *f)
 {
 	cJSON *line = json_fault_begin(f);
 
 	if (f->gpu >= 0)
 		cJSON_AddItemToObject(line, "subject", port_make(run, f->gpu));
+	else if (f->memory_gpu)
+		gpu_subject_add(line, run, f);
 	else
 		json_subject_add(line, "node");
 	if (f->to)
@@ -176,6 +208,8 @@ static void port_print(const struct rdma_run *run, int i)
 		printf("  %s", p->netdev);
 	if (p->node >= 0)
 		printf("  node %d", p->node);
+	for (int n = 0; near_gpu(run, i, n) >= 0; n++)
+		printf("%s%d", n ? "," : "  near GPU ", near_gpu(run, i, n));
 	printf("%s\n", p->soft ? "  software" : "");
 }
 
@@ -199,7 +233,10 @@ static void value_print(const struct rdma_measured *m)
 {
 	const struct rdma_result *r = &m->result;
 
-	printf("%9.4g %-6s", r->value, rdma_measure_units[m->of.measure]);
+	if (isnan(r->value)) /* wrong data: it was not measured */
+		printf("%16s", "-");
+	else
+		printf("%9.4g %-6s", r->value, rdma_measure_units[m->of.measure]);
 }
 
 void rdma_report_measured(const struct rdma_run *run, const struct rdma_measured *m)
@@ -242,8 +279,15 @@ void rdma_report_fault(const struct rdma_run *run, const struct fault *f)
 		fault_json(run, f);
 		return;
 	}
+	if (f->memory_gpu && run->fleet.n_hosts > 1)
+		snprintf(name, sizeof(name), "%s/GPU %d", run->fleet.hosts[f->memory_host].hello.host,
+			 f->memory_gpu - 1);
+	else if (f->memory_gpu)
+		snprintf(name, sizeof(name), "GPU %d", f->memory_gpu - 1);
 	printf("FAULT %s  %s: %s\n",
-	       f->gpu >= 0 ? rdma_port_name(run, f->gpu, name, sizeof(name)) : "of no single port",
+	       f->gpu >= 0     ? rdma_port_name(run, f->gpu, name, sizeof(name))
+	       : f->memory_gpu ? name
+			       : "of no single port",
 	       fault_kind_name(f->kind), f->text);
 	fflush(stdout);
 }

@@ -50,6 +50,9 @@ void rdma_fault(struct rdma_run *run, enum fault_kind kind, int port, const char
 /* What a case showed of that port, -1: of its link. FAULT_SLOW: with what it was held to. */
 void rdma_case_fault(struct rdma_run *run, enum fault_kind kind, int port, const struct rdma_measured *m,
 		     const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* What cases showed of the GPU whose memory that one is. */
+void rdma_gpu_fault(struct rdma_run *run, enum fault_kind kind, const struct rdma_measured *m, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
 void rdma_note(struct rdma_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double rdma_elapsed_s(const struct rdma_run *run);
 const char *rdma_port_name(const struct rdma_run *run, int port, char *text, size_t size);

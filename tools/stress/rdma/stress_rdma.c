@@ -61,6 +61,23 @@ void rdma_case_fault(struct rdma_run *run, enum fault_kind kind, int port, const
 	va_end(args);
 }
 
+void rdma_gpu_fault(struct rdma_run *run, enum fault_kind kind, const struct rdma_measured *m, const char *format, ...)
+{
+	struct fault fault = { .kind = kind,
+			       .gpu = -1,
+			       .memory_gpu = 1 + m->of.to.gpu,
+			       .memory_host = run->fleet.ports[m->to].port.host,
+			       .unit = rdma_measure_units[m->of.measure] };
+	va_list args;
+
+	if (kind == FAULT_SLOW)
+		fault.held = m->judged;
+	run->fleet.hosts[fault.memory_host].bad_gpus |= 1ull << m->of.to.gpu;
+	va_start(args, format);
+	fault_take(run, &fault, format, args);
+	va_end(args);
+}
+
 void rdma_note(struct rdma_run *run, const char *format, ...)
 {
 	va_list args;
@@ -302,20 +319,15 @@ static void partial_judge(struct rdma_run *run)
 }
 
 /* Of this host: a finding is of one. Others get to know theirs with the exit status. */
-static void bad_fill(struct rdma_run *run, struct stress_result *result)
+static void bad_fill(struct rdma_run *run, const struct rdma_host *host, struct stress_result *result)
 {
-	for (int i = 0; i < run->fleet.n_ports; i++) {
-		const struct rdma_port *p = &run->fleet.ports[i].port;
-		char name[80];
-
+	for (int i = 0; i < run->fleet.n_ports; i++)
 		run->fleet.ports[i].bad = run->is_bad[i];
-		snprintf(name, sizeof(name), "%s:%d", p->device, p->number);
-		if (run->is_bad[i] && !p->host)
-			stress_result_bad(result, name, NULL, NULL);
-	}
+	fleet_bad_take(host, fleet_ended(&run->fleet, 0, STRESS_FAILED), result);
 }
 
-static int test_run(struct rdma_run *run, const struct baseline *baseline, struct stress_result *result)
+static int test_run(struct rdma_run *run, const struct rdma_host *host, const struct baseline *baseline,
+		    struct stress_result *result)
 {
 	uint64_t seed = run->options->seed << 32;
 	int status, n_alone = 0;
@@ -344,7 +356,7 @@ static int test_run(struct rdma_run *run, const struct baseline *baseline, struc
 	snprintf(result->partial, sizeof(result->partial), "%s", run->partial);
 	result->n_faults = run->n_faults < STRESS_FAULTS_MAX ? run->n_faults : STRESS_FAULTS_MAX;
 	memcpy(result->faults, run->faults, result->n_faults * sizeof(result->faults[0]));
-	bad_fill(run, result);
+	bad_fill(run, host, result);
 	return status;
 }
 
@@ -376,7 +388,7 @@ static int fleet_test(struct rdma_run *run, struct rdma_host *host, const struct
 
 	status = status ? status : fleet_open(&run->fleet, host, place, list, result->why);
 	if (!status)
-		status = test_run(run, baseline, result);
+		status = test_run(run, host, baseline, result);
 	fleet_close(&run->fleet, status);
 	baseline_free(baseline);
 	return status;

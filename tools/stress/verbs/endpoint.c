@@ -30,13 +30,16 @@
 static int failed(char text[192], int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static int failed(char text[192], int error, const char *format, ...)
 {
-	char what[120];
+	char what[192];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
-	snprintf(text, 192, "%s%s%s", what, error == ENOTSUP ? "" : ": ", error == ENOTSUP ? "" : strerror(error));
+	if (error == ENOTSUP)
+		snprintf(text, 192, "%s", what);
+	else
+		snprintf(text, 192, "%.120s: %s", what, strerror(error));
 	return -error;
 }
 

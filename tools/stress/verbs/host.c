@@ -370,7 +370,10 @@ int host_open(struct rdma_host *host, const struct stress_options *options, char
 	if (!status)
 		nodes_find(host);
 	status = status ? status : busy_refuse(host, why);
-	return status ? status : gpus_open(host, why);
+	status = status ? status : gpus_open(host, why);
+	if (!status)
+		places_measure(host);
+	return status;
 }
 
 void host_close(struct rdma_host *host)

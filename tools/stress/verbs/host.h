@@ -26,6 +26,8 @@ int host_open(struct rdma_host *host, const struct stress_options *options, char
 void host_close(struct rdma_host *host);
 /* ports.c: fills what sysfs and verbs say of a port. 0 or the errno of a call. */
 int port_read(struct rdma_host *host, struct verbs_device_context *context, struct rdma_port *port);
+/* apart.c: fills `apart` of all ports, for all places of the host. */
+void places_measure(struct rdma_host *host);
 /* The CUDA device of a place; NULL: it is none of this run. */
 struct stress_gpu *host_gpu(const struct rdma_host *host, int ordinal);
 /* "mlx5_0,mlx5_1:1", "^mlx5_2": is this port one of them? NULL: all are. */

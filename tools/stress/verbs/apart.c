@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * apart.c - how far each memory of a host is from a port (enum rdma_apart): of memory nodes the kernel's distance; of a
+ * GPU whether the way to it leaves the PCIe switch that the port's adapter is behind. NVIDIA's GPUDirect RDMA pages say
+ * the same of three ways: best over switches alone, worse over one CPU, and worst over the link between two; perftest's
+ * issue 241 has half of the rate over that.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/stress/verbs/host.h"
+
+/* "/sys/devices/pci0000:a0/0000:a0:01.0/0000:a1:00.0": the bridges to a device and itself; false: it has none. */
+static bool bridges_of(const char *below, char path[PATH_MAX])
+{
+	char link[256];
+
+	snprintf(link, sizeof(link), "%s/%s", sysfs_root(), below);
+	return realpath(link, path) && strstr(path, "/pci");
+}
+
+static bool gpu_bridges(const struct stress_gpu *gpu, char path[PATH_MAX])
+{
+	unsigned int domain, bus, device, function;
+	char below[64];
+
+	/* CUDA writes capitals */
+	if (sscanf(gpu->pci, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4)
+		return false;
+	snprintf(below, sizeof(below), "bus/pci/devices/%04x:%02x:%02x.%x", domain, bus, device, function);
+	return bridges_of(below, path);
+}
+
+/* Below the host bridge ("pci0000:a0") they have at least the root port in common. */
+static bool is_switched(const char *a, const char *b)
+{
+	const char *port = strchr(strstr(a, "/pci") + 1, '/');
+	size_t bytes = port ? port + 1 + strcspn(port + 1, "/") + 1 - a : 0;
+
+	return port && port[1] && !strncmp(a, b, bytes);
+}
+
+static int gpu_apart(const struct rdma_host *host, const struct rdma_port *p, int ordinal)
+{
+	const struct stress_gpu *gpu = host_gpu(host, ordinal);
+	char adapter[PATH_MAX], bridges[PATH_MAX], below[128];
+
+	snprintf(below, sizeof(below), "class/infiniband/%s/device", p->device);
+	if (!gpu || !bridges_of(below, adapter) || !gpu_bridges(gpu, bridges))
+		return APART_GPU_FAR;
+	return is_switched(adapter, bridges) ? APART_GPU_NEAR : APART_GPU_FAR;
+}
+
+/* The kernel's: "10 21 21 31" of node 0 to all; without it none but the own is near. */
+static int node_distance(int from, int to)
+{
+	int distance = from == to ? APART_OWN : APART_OTHER, nth = 0, n = 0;
+	char path[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/devices/system/node/node%d/distance", sysfs_root(), from);
+	f = fopen(path, "re");
+	while (f && fscanf(f, "%d", &n) == 1)
+		if (nth++ == to && n >= APART_OWN && n < APART_UNKNOWN)
+			distance = n;
+	if (f)
+		fclose(f);
+	return distance;
+}
+
+static int node_apart(const struct rdma_host *host, const struct rdma_port *p, int node)
+{
+	bool is_one = host->n_places == 1 || host->places[1].gpu >= 0; /* nodes come first */
+
+	if (is_one || node < 0)
+		return APART_OWN;
+	return p->node < 0 ? APART_UNKNOWN : node_distance(p->node, node);
+}
+
+void places_measure(struct rdma_host *host)
+{
+	for (int i = 0; i < host->n_ports; i++)
+		for (int j = 0; j < host->n_places; j++) {
+			const struct rdma_place *place = &host->places[j];
+			struct rdma_port *p = &host->ports[i];
+
+			p->apart[j] =
+				place->gpu >= 0 ? gpu_apart(host, p, place->gpu) : node_apart(host, p, place->number);
+		}
+}
