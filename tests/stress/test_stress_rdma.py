@@ -438,6 +438,18 @@ def host_dies():
     job.check(ps[2].wait(60) == 1, "the other host's exit status")
 
 
+def own_cpus():
+    """A port's threads are on the CPUs of its node: on others a host's rates differ from port to port."""
+    v = Verbs(2, SIM_VERBS_CPU_US="0:1")
+    for listed in ("", "0"):
+        if listed:
+            put(f"{v.sys}/devices/system/node/node0/cpulist", listed)
+        status, by, err = v.lines(*ONE, *LINKS)
+        rates = [c["value"] for c in by["port_case"]]
+        print(f"CPUs of node 0: '{listed}': {rates}")
+        job.check(all(r > 380 if listed else r < 300 for r in rates) and len(rates) == 2, f"{status} {rates} {err}")
+
+
 def receives():
     """A latency of more sends than the 512 receives that are posted at its begin: each is posted again."""
     status, by, err = Verbs(1, nodes="0").lines("--time", "0.01", "--iterations", "1200", "--operations", "send",
@@ -447,7 +459,7 @@ def receives():
 
 
 library()
-cases = (healthy, receives, faults, dips, ordinary, baseline, refusals, interrupted, hosts, holes, names,
+cases = (healthy, own_cpus, receives, faults, dips, ordinary, baseline, refusals, interrupted, hosts, holes, names,
          hosts_interrupted, hosts_list, host_dies)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     begin_s = time.monotonic()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated RDMA devices for `ranktrace stress rdma`: tests/stress/libibverbs.c, built here, and a /sys of its own.
-What is wrong with a device is in the environment, named there."""
+What is wrong with a device is in the environment: verbs_settings.h."""
 import json
 import os
 import subprocess
@@ -11,7 +11,8 @@ import sys
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libibverbs.c")
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE, SETTINGS = f"{HERE}/libibverbs.c", f"{HERE}/verbs_settings.h"
 COUNTERS = ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err",
             "req_transport_retries_exceeded", "np_cnp_sent")
 SPEED = "400 Gb/sec (4X NDR)"
@@ -20,7 +21,7 @@ SPEED = "400 Gb/sec (4X NDR)"
 def library():
     path = os.path.join(os.path.abspath(job.O), "tests/libsimverbs.so.1")
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    if not os.path.exists(path) or os.path.getmtime(path) < os.path.getmtime(SOURCE):
+    if not os.path.exists(path) or os.path.getmtime(path) < max(map(os.path.getmtime, (SOURCE, SETTINGS))):
         new = f"{path}.{os.getpid()}"
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE", "-I.", SOURCE, "-o", new], check=True)
         os.rename(new, path)

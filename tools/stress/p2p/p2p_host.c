@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/stress/lib/node_cpus.h"
 #include "tools/stress/p2p/p2p.h"
 #include "tools/stress/series.h"
 
@@ -28,32 +29,13 @@ static bool text_read(const char *path, char *text, int size)
 	return ok;
 }
 
-/* "0-3,8" -> CPUs. False: it has none. */
-static bool cpus_of(int node, cpu_set_t *cpus)
-{
-	char path[64], text[4096], *at = text;
-
-	CPU_ZERO(cpus);
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
-	if (!text_read(path, text, sizeof(text)))
-		return false;
-	while (isdigit((unsigned char)*at)) {
-		long first = strtol(at, &at, 10), last = *at == '-' ? strtol(at + 1, &at, 10) : first;
-
-		for (long i = first; i <= last && i < CPU_SETSIZE; i++)
-			CPU_SET(i, cpus);
-		at += *at == ',';
-	}
-	return CPU_COUNT(cpus) > 0;
-}
-
 void p2p_nodes_find(struct p2p *p)
 {
 	char path[96], text[32], pci[32];
 	cpu_set_t cpus;
 
 	for (int i = 0; i < 256 && p->n_nodes < NODES_MAX; i++)
-		if (cpus_of(i, &cpus))
+		if (node_cpus("/sys", i, &cpus))
 			p->nodes[p->n_nodes++] = i;
 	if (!p->n_nodes)
 		p->nodes[p->n_nodes++] = 0; /* a kernel without NUMA */
@@ -153,7 +135,7 @@ int p2p_host(struct p2p *p, int i, struct host_values *values)
 	sched_getaffinity(0, sizeof(before), &before);
 	p->run->cuda.context_set(p->run->gpus[i].context);
 	for (int node = 0; node < p->n_nodes && !err; node++) {
-		if (cpus_of(p->nodes[node], &cpus))
+		if (node_cpus("/sys", p->nodes[node], &cpus))
 			sched_setaffinity(0, sizeof(cpus), &cpus); /* not allowed: memory of where we are */
 		err = gpu_try(&p->run->gpus[i], p->run->cuda.host_alloc(&p->host, 2 * bytes, CU_HOST_ALLOC_PORTABLE),
 			      "pinned memory of the host");

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/stress/lib/node_cpus.h"
+
 #define FOR_EVER UINT64_MAX
 #define COUNTERS_SETTLE_NS 15000000 /* providers keep what they read for 10 ms (lifespan) */
 
@@ -142,6 +144,7 @@ static void *lane_main(void *arg)
 	enum wire_type type;
 	int err = 0;
 
+	node_stay(sysfs_root(), s.lane->host->ports[s.lane->port].node); /* as `numactl -N` does for perftest */
 	while (!err) {
 		err = wire_receive(s.lane->fd, &type, body, FOR_EVER);
 		err = err ? err : word_do(&s, type, body);

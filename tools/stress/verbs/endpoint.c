@@ -17,6 +17,7 @@
 
 #define INLINE_BYTES 220 /* of a latency: perftest's */
 #define ACCESS (VERBS_LOCAL_WRITE | VERBS_REMOTE_WRITE | VERBS_REMOTE_READ)
+#define MPOL_PREFERRED 1
 #define MPOL_BIND 2
 #define NODE_BITS 1024
 /* perftest's and NCCL's: 4.096 us x 2^14 = 67 ms without an answer, seven times */
@@ -45,22 +46,34 @@ static int failed(char text[192], int error, const char *format, ...)
 
 /* --- memory --- */
 
-static int host_area(struct endpoint *e, char text[192])
+/* Of the node that is asked for; else of the port's own, as far as it has some. */
+static int node_bind(const struct endpoint *e)
 {
 	unsigned long mask[NODE_BITS / (8 * sizeof(long))] = { 0 };
-	int node = e->place.number;
+	bool is_asked = e->place.number >= 0;
+	int node = is_asked ? e->place.number : e->port->node, error;
+
+	if (node < 0 || node >= NODE_BITS)
+		return 0;
+	mask[node / (8 * sizeof(long))] = 1ul << node % (8 * sizeof(long));
+	error = syscall(SYS_mbind, e->area, e->bytes, is_asked ? MPOL_BIND : MPOL_PREFERRED, mask, NODE_BITS, 0) ? errno
+														 : 0;
+	/* without NUMA in the kernel there is one node, and nothing to bind */
+	return is_asked && error != ENOSYS ? error : 0;
+}
+
+static int host_area(struct endpoint *e, char text[192])
+{
+	int error;
 
 	e->area = mmap(NULL, e->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (e->area == MAP_FAILED) {
 		e->area = NULL;
 		return failed(text, errno, "no memory for %zu bytes", e->bytes);
 	}
-	if (node >= 0 && node < NODE_BITS) {
-		mask[node / (8 * sizeof(long))] = 1ul << node % (8 * sizeof(long));
-		/* without NUMA in the kernel there is one node, and nothing to bind */
-		if (syscall(SYS_mbind, e->area, e->bytes, MPOL_BIND, mask, NODE_BITS, 0) && errno != ENOSYS)
-			return failed(text, ENOTSUP, "memory of node %d cannot be had (%s)", node, strerror(errno));
-	}
+	error = node_bind(e);
+	if (error)
+		return failed(text, ENOTSUP, "memory of node %d cannot be had (%s)", e->place.number, strerror(error));
 	memset(e->area, 0, e->bytes);
 	e->mr = e->host->verbs.mr_reg(e->pd, e->area, e->bytes, ACCESS);
 	if (e->mr)

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * node_cpus.c - see node_cpus.h.
+ */
+#include "tools/stress/lib/node_cpus.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* "0-3,8" */
+static void list_take(const char *text, cpu_set_t *cpus)
+{
+	char *at = (char *)text;
+
+	while (isdigit((unsigned char)*at)) {
+		long first = strtol(at, &at, 10), last = *at == '-' ? strtol(at + 1, &at, 10) : first;
+
+		for (long i = first; i <= last && i < CPU_SETSIZE; i++)
+			CPU_SET(i, cpus);
+		at += *at == ',';
+	}
+}
+
+bool node_cpus(const char *sysfs, int node, cpu_set_t *cpus)
+{
+	char path[256], text[4096] = "";
+	FILE *f;
+
+	CPU_ZERO(cpus);
+	snprintf(path, sizeof(path), "%s/devices/system/node/node%d/cpulist", sysfs, node);
+	f = fopen(path, "re");
+	if (f && fgets(text, sizeof(text), f))
+		list_take(text, cpus);
+	if (f)
+		fclose(f);
+	return CPU_COUNT(cpus) > 0;
+}
+
+void node_stay(const char *sysfs, int node)
+{
+	cpu_set_t cpus, mine;
+
+	if (node < 0 || !node_cpus(sysfs, node, &cpus) || sched_getaffinity(0, sizeof(mine), &mine))
+		return;
+	CPU_AND(&cpus, &cpus, &mine);
+	if (CPU_COUNT(&cpus))
+		sched_setaffinity(0, sizeof(cpus), &cpus);
+}
