@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tools/stress/lib/node.h"
 #include "tools/stress/p2p/links.h"
 
 /* NVLink one way and PCIe x16 one way, of NVIDIA's data sheets. */
@@ -370,6 +371,40 @@ static void test_no_bridge(void **state)
 	}
 }
 
+static void host_is(int gpu, int node, int distance, double gb_s)
+{
+	p.gpus[gpu].distances[node] = distance;
+	for (int way = 0; way < N_WAYS_HOST; way++)
+		p.gpus[gpu].host[node][way] = (struct link_rate){ .judged = { .measured = true, .value = gb_s } };
+}
+
+/* Of four nodes the two of the other socket are slower for each GPU alike; a guest does not say which are its own. */
+static void test_memory_of_nodes(void **state)
+{
+	static const double rates[] = { 55, 53, 40, 40 };
+	static const int distances[] = { 10, 12, 32, 32 };
+
+	(void)state;
+	links_make(4);
+	p.n_nodes = 4;
+	for (int i = 0; i < 4; i++)
+		for (int node = 0; node < 4; node++)
+			host_is(i, node ^ i, distances[node], rates[node]);
+	judge();
+	assert_int_equal(run.n_faults, 0);
+	host_is(2, 2, 10, 40); /* its own, as slow as another's */
+	judge();
+	assert_int_equal(run.faults[0].gpu, 2);
+	assert_non_null(strstr(run.faults[0].text, "92 % of the upper quartile of 3 others"));
+	links_make(4);
+	p.n_nodes = 4;
+	for (int i = 0; i < 4; i++)
+		for (int node = 0; node < 4; node++)
+			host_is(i, node ^ i, NODE_UNKNOWN, rates[node]);
+	judge();
+	assert_int_equal(run.n_faults, 0);
+}
+
 /* Without peer access copies go through the host, as fast as its CPUs are free, whatever the driver was asked for. */
 static void test_through_the_host(void **state)
 {
@@ -409,6 +444,7 @@ int main(void)
 		cmocka_unit_test(test_bridges_of_some),
 		cmocka_unit_test(test_no_bridge),
 		cmocka_unit_test(test_through_the_host),
+		cmocka_unit_test(test_memory_of_nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tools/stress/lib/node.h"
 #include "tools/stress/lib/verbs_abi.h"
 #include "tools/stress/verbs/counters.h"
 #include "tools/stress/verbs/pieces.h"
@@ -322,10 +323,10 @@ static void test_apart(void **state)
 		assert_int_equal(host.ports[0].apart[i], want[i]);
 	host.ports[0].node = -1; /* a guest that does not say: no node is like another */
 	places_measure(&host);
-	assert_int_equal(host.ports[0].apart[2], APART_UNKNOWN);
+	assert_int_equal(host.ports[0].apart[2], NODE_UNKNOWN);
 	host.n_places = 1; /* there is only one */
 	places_measure(&host);
-	assert_int_equal(host.ports[0].apart[0], APART_OWN);
+	assert_int_equal(host.ports[0].apart[0], NODE_OWN);
 	snprintf(command, sizeof(command), "rm -r %s", dir);
 	assert_int_equal(system(command), 0);
 }

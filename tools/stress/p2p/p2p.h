@@ -37,8 +37,9 @@ struct p2p_gpu {
 	cuda_ptr from, to, errors;
 	cuda_handle events[2];
 	struct link_rate host[NODES_MAX][N_WAYS_HOST];
-	int node;                /* of the GPU; -1: not known */
-	int links_active, links; /* NVLink; 0: none, or NVML does not say */
+	int node;                 /* of the GPU; -1: not known */
+	int distances[NODES_MAX]; /* of it to each of the host's: node.h */
+	int links_active, links;  /* NVLink; 0: none, or NVML does not say */
 	/* Where the active ones lead: to a switch, to each of these GPUs; NVML does not say. */
 	int links_switch, links_to[STRESS_GPUS_MAX], links_unknown;
 	bool links_not_judged;

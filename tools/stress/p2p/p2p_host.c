@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/stress/lib/node_cpus.h"
+#include "tools/stress/lib/node.h"
 #include "tools/stress/p2p/p2p.h"
 #include "tools/stress/series.h"
 
@@ -45,6 +45,9 @@ void p2p_nodes_find(struct p2p *p)
 			*c = tolower((unsigned char)*c);
 		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", pci);
 		p->gpus[i].node = text_read(path, text, sizeof(text)) ? atoi(text) : -1;
+		for (int k = 0; k < p->n_nodes; k++)
+			p->gpus[i].distances[k] =
+				p->n_nodes == 1 ? NODE_OWN : node_distance("/sys", p->gpus[i].node, p->nodes[k]);
 	}
 }
 

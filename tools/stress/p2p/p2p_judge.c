@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/stress/lib/node.h"
 #include "tools/stress/p2p/links.h"
 #include "tools/stress/threshold.h"
 
@@ -133,16 +134,11 @@ static void link_hold(struct p2p *p, int from, int to, enum link_measure measure
 	free(b.others);
 }
 
-static bool node_is_own(const struct p2p *p, int gpu, int node)
-{
-	return p->n_nodes == 1 || p->nodes[node] == p->gpus[gpu].node;
-}
-
 static void host_hold(struct p2p *p, int gpu, int node, int way, const struct baseline *baseline)
 {
 	double others[STRESS_GPUS_MAX * NODES_MAX];
 	const struct link_row *row = link_row_find(p->run->gpus[gpu].name, LINK_HOST);
-	bool own = node_is_own(p, gpu, node);
+	int distance = p->gpus[gpu].distances[node];
 	char name[64];
 	struct bounds b;
 
@@ -151,10 +147,10 @@ static void host_hold(struct p2p *p, int gpu, int node, int way, const struct ba
 	b.others = others;
 	for (int i = 0; i < p->run->n_gpus; i++)
 		for (int k = 0; k < p->n_nodes; k++)
-			if (i != gpu && node_is_own(p, i, k) == own && p->gpus[i].host[k][way].judged.measured &&
-			    p->run->gpus[i].class == p->run->gpus[gpu].class)
+			if (i != gpu && distance != NODE_UNKNOWN && p->gpus[i].distances[k] == distance &&
+			    p->gpus[i].host[k][way].judged.measured && p->run->gpus[i].class == p->run->gpus[gpu].class)
 				others[b.n_others++] = p->gpus[i].host[k][way].judged.value;
-	if (own && row)
+	if (distance == NODE_OWN && row)
 		row_take(&b, row, 1, "");
 	hold(p, &p->gpus[gpu].host[node][way].judged, &b);
 }

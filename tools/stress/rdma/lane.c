@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/stress/lib/node_cpus.h"
+#include "tools/stress/lib/node.h"
 
 #define FOR_EVER UINT64_MAX
 #define COUNTERS_SETTLE_NS 15000000 /* providers keep what they read for 10 ms (lifespan) */

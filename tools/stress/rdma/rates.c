@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/stress/lib/node.h"
+
 #define LATENCY_FACTOR 2.0
 #define LATENCY_MORE_US 10.0
 #define SOFT_SHARE 0.5 /* of a port that is software: its rate is the CPU's share that it got */
@@ -49,7 +51,7 @@ static int apart_of(const struct rdma_run *run, const struct rdma_measured *m)
 	for (int i = 0; i < h->n_places; i++)
 		if (h->places[i].gpu == to->gpu && h->places[i].number == to->number)
 			return p->apart[i];
-	return APART_OWN;
+	return NODE_OWN;
 }
 
 static bool is_like(const struct rdma_run *run, const struct rdma_measured *a, const struct rdma_measured *b)
@@ -71,7 +73,7 @@ static int others_of(const struct rdma_run *run, const struct rdma_measured *m, 
 {
 	int n = 0;
 
-	if (apart_of(run, m) >= APART_UNKNOWN)
+	if (apart_of(run, m) >= NODE_UNKNOWN)
 		return 0;
 	for (int i = 0; i < run->n_measured; i++)
 		if (&run->measured[i] != m && run->measured[i].judged.measured && is_like(run, m, &run->measured[i]))
@@ -84,7 +86,7 @@ static void baseline_measure(const struct rdma_run *run, const struct rdma_measu
 {
 	char place[40] = "own node";
 
-	if (apart_of(run, m) != APART_OWN)
+	if (apart_of(run, m) != NODE_OWN)
 		rdma_place_name(&m->of.to, place, sizeof(place));
 	snprintf(text, MEASURE_TEXT, "%s %s %s, %s", rdma_shape_names[m->shape], rdma_operation_names[m->of.operation],
 		 rdma_measure_names[m->of.measure], place);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/stress/lib/node.h"
 #include "tools/stress/verbs/host.h"
 
 /* "/sys/devices/pci0000:a0/0000:a0:01.0/0000:a1:00.0": the bridges to a device and itself; false: it has none. */
@@ -53,30 +54,13 @@ static int gpu_apart(const struct rdma_host *host, const struct rdma_port *p, in
 	return is_switched(adapter, bridges) ? APART_GPU_NEAR : APART_GPU_FAR;
 }
 
-/* The kernel's: "10 21 21 31" of node 0 to all; without it none but the own is near. */
-static int node_distance(int from, int to)
-{
-	int distance = from == to ? APART_OWN : APART_OTHER, nth = 0, n = 0;
-	char path[256];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/devices/system/node/node%d/distance", sysfs_root(), from);
-	f = fopen(path, "re");
-	while (f && fscanf(f, "%d", &n) == 1)
-		if (nth++ == to && n >= APART_OWN && n < APART_UNKNOWN)
-			distance = n;
-	if (f)
-		fclose(f);
-	return distance;
-}
-
 static int node_apart(const struct rdma_host *host, const struct rdma_port *p, int node)
 {
 	bool is_one = host->n_places == 1 || host->places[1].gpu >= 0; /* nodes come first */
 
 	if (is_one || node < 0)
-		return APART_OWN;
-	return p->node < 0 ? APART_UNKNOWN : node_distance(p->node, node);
+		return NODE_OWN;
+	return node_distance(sysfs_root(), p->node, node);
 }
 
 void places_measure(struct rdma_host *host)

@@ -53,13 +53,10 @@ struct rdma_port {
 	uint8_t apart[RDMA_PLACES_MAX]; /* how far each place of its host is: a memory node's distance, or below */
 };
 
-/* Beside NUMA distances, which begin with 10: the node's own. */
+/* Beside distances between memory nodes (node.h). */
 enum rdma_apart {
-	APART_GPU_NEAR = 1,  /* one PCIe switch has both, as GPUDirect is built for */
-	APART_OWN = 10,      /* memory of the port's own node, or wherever the kernel puts it */
-	APART_OTHER = 20,    /* of another, where the kernel has no distances */
-	APART_UNKNOWN = 254, /* of some node of several, and the port's is not known */
-	APART_GPU_FAR        /* over a root complex: what passes there differs from host to host and GPU to GPU */
+	APART_GPU_NEAR = 1, /* one PCIe switch has both, as GPUDirect is built for */
+	APART_GPU_FAR = 255 /* over a root complex: what passes there differs from host to host and GPU to GPU */
 };
 
 /* A port that a host has, and that is not under test there: by its own --devices, or as it has no queue pairs of RC. */

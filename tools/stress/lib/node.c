@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * node_cpus.c - see node_cpus.h.
+ * node.c - see node.h.
  */
-#include "tools/stress/lib/node_cpus.h"
+#include "tools/stress/lib/node.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -46,4 +46,23 @@ void node_stay(const char *sysfs, int node)
 	CPU_AND(&cpus, &cpus, &mine);
 	if (CPU_COUNT(&cpus))
 		sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+/* "10 21 21 31" of a node to all. */
+int node_distance(const char *sysfs, int from, int to)
+{
+	int distance = from == to ? NODE_OWN : NODE_OTHER, nth = 0, n = 0;
+	char path[256];
+	FILE *f;
+
+	if (from < 0)
+		return NODE_UNKNOWN;
+	snprintf(path, sizeof(path), "%s/devices/system/node/node%d/distance", sysfs, from);
+	f = fopen(path, "re");
+	while (f && fscanf(f, "%d", &n) == 1)
+		if (nth++ == to && n >= NODE_OWN && n < NODE_UNKNOWN)
+			distance = n;
+	if (f)
+		fclose(f);
+	return distance;
 }
