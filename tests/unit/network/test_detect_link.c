@@ -381,6 +381,39 @@ static void test_losses_that_hold_a_job_up(void **state)
 	node_free(&u);
 }
 
+/* So many gaps a step at each of these ports. */
+static void gaps(struct machine *u, double seconds, const int *at, int n, uint64_t each)
+{
+	for (int i = 0; i < seconds / STEP_S; i++) {
+		for (int k = 0; k < n; k++)
+			u->counters[at[k]][PORT_OUT_OF_SEQUENCE] += each + 100 * k;
+		step(u);
+	}
+}
+
+/* Adaptive routing: packets overtake each other at most ports, one in ten. A port that alone has gaps loses packets. */
+static void test_a_fabric_that_reorders(void **state)
+{
+	static const int most[] = { 1, 0, 3 };
+	struct machine u = node_new();
+
+	(void)state;
+	quiet_steps(&u, 15);
+	gaps(&u, 30, most, 3, 500);
+	assert_int_equal(u.list.n, 0);
+	gaps(&u, 30, most, 3, 12500);
+	assert_int_equal(u.list.n, 0);
+	u.per_sample[PORT_SEQUENCE_NAKS] = 500; /* what it sends is lost, too */
+	gaps(&u, 5, most, 3, 500);
+	only(&u, FINDING_LINK, "retransmits");
+	u.per_sample[PORT_SEQUENCE_NAKS] = 0;
+	gaps(&u, 65, most, 3, 500);
+	assert_int_equal(u.list.n, 0);
+	gaps(&u, 5, most, 1, 500);
+	only(&u, FINDING_LINK, "retransmits");
+	node_free(&u);
+}
+
 static void test_set_back_and_not_reported(void **state)
 {
 	struct machine u = node_new();
@@ -472,6 +505,52 @@ static void test_whose_it_is(void **state)
 	node_free(&u);
 }
 
+/* A queue pair of a rank on the device of that port. */
+static void qp(struct machine *u, int r, const char *device, uint32_t qpn, enum qp_change change)
+{
+	struct event e = job_event(EV_QP, r, 0);
+
+	e.qp.context = 0x10;
+	e.qp.device = device;
+	e.qp.qpn = qpn;
+	e.qp.now.change = change;
+	e.qp.now.state = QP_RTS;
+	e.qp.now.port = 1;
+	e.qp.now.dest_qpn = 7;
+	give(u, e);
+}
+
+static void down_of(struct machine *u, enum finding_kind kind, const char *ranks)
+{
+	u->state[1] = PORT_STATE_DOWN;
+	steps(u, 2);
+	if (ranks)
+		assert_string_equal(evidence(only(u, kind, "port_down"), "ranks_using")->text, ranks);
+	else
+		assert_null(evidence(only(u, kind, "port_down"), "ranks_using"));
+	assert_int_equal(!link_cause_key(u->m, &u->list, model_proc(u->m, job_pid(0))), !ranks || *ranks != '0');
+}
+
+/* NCCL opens each device that has a port up, that of the storage, too. Where a rank has its queue pairs, it is. */
+static void test_open_and_not_used(void **state)
+{
+	struct machine u = node_new();
+
+	(void)state;
+	quiet_steps(&u, 5);
+	qp(&u, 0, "mlx5_0", 20, QP_CHANGED); /* it has all open */
+	down_of(&u, FINDING_LINK, "1");
+	qp(&u, 1, "mlx5_3", 21, QP_CHANGED);
+	down_of(&u, FINDING_OBSERVATION, NULL);
+	qp(&u, 0, "mlx5_1", 22, QP_CHANGED);
+	down_of(&u, FINDING_LINK, "0");
+	qp(&u, 0, "mlx5_1", 22, QP_GONE); /* with a device that is lost all of its own go */
+	down_of(&u, FINDING_LINK, "0");
+	qp(&u, 2, "", 23, QP_CHANGED); /* of what device is not known */
+	down_of(&u, FINDING_LINK, "0");
+	node_free(&u);
+}
+
 static void test_bad_index(void **state)
 {
 	struct machine u = node_new();
@@ -495,10 +574,12 @@ int main(void)
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_timeouts_without_traffic),
 		cmocka_unit_test(test_losses_that_hold_a_job_up),
+		cmocka_unit_test(test_a_fabric_that_reorders),
 		cmocka_unit_test(test_set_back_and_not_reported),
 		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_never_up),
 		cmocka_unit_test(test_whose_it_is),
+		cmocka_unit_test(test_open_and_not_used),
 		cmocka_unit_test(test_bad_index),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * link.c - what is wrong with a port of an RDMA device or its link, by the host's own counters. No rank is at fault: a
- * finding says whose device it is and blames no rank. A port that no rank of the job has open is an observation, and
+ * finding says whose device it is and blames no rank. A port that no rank of the job uses is an observation, and
  * congestion always is. Counters count from when they were first seen; one that was set back grew by nothing.
  */
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include "base/keyed.h"
 #include "detect/detect.h"
 #include "detect/network/link_loss.h"
+#include "detect/network/link_peers.h"
 #include "detect/network/link_users.h"
 
 #define SEC 1000000000ull
@@ -30,7 +31,8 @@
 #define CONGESTION_PER_S 1000
 #define CONGESTION_SHARE 0.01
 #define BYTES_PER_PACKET 1024 /* where packets are not counted */
-#define PEERS_FASTER 2        /* as many ports of this kind at least, and more than half of them */
+#define NOT_FLOWING (-1)
+#define GAPS_ALIKE 8 /* no more than so many times those of others */
 
 enum fault {
 	FAULT_DOWN,
@@ -88,6 +90,7 @@ struct watched {
 	double per_s[FAULTS];     /* in the newest window that had it */
 	uint64_t errors_before;   /* in the window before */
 	struct link_loss loss;
+	double gaps; /* of the packets of the newest window, NOT_FLOWING */
 	struct one faults[FAULTS];
 };
 
@@ -115,12 +118,6 @@ static void sign_state(struct one *o, bool is, uint64_t since_ns)
 		*o = (struct one){ 0 };
 	else if (!o->since_ns)
 		*o = (struct one){ since_ns, since_ns };
-}
-
-static bool is_up(const struct port_sample *l)
-{
-	return !port_is(l, PORT_GONE) && l->now.state == PORT_STATE_ACTIVE &&
-	       (port_is(l, PORT_CARRIER) || !port_is(l, PORT_CARRIER_KNOWN));
 }
 
 static bool is_unknown(const struct port_sample *l)
@@ -160,7 +157,7 @@ static void errors_take(struct watched *w, uint64_t n, double per_s, uint64_t no
 	w->errors_before = n;
 }
 
-static void window_take(struct watched *w, const struct port_sample *l)
+static void window_take(struct watched *w, const struct port_sample *l, bool reorders)
 {
 	const struct port_sample *b = &w->begin;
 	double s = (l->now.taken_ns - b->now.taken_ns) * 1e-9;
@@ -168,16 +165,19 @@ static void window_take(struct watched *w, const struct port_sample *l)
 	uint64_t packets = GROWN(l, b, PORT_SENT_PACKETS, PORT_RECEIVED_PACKETS);
 	uint64_t errors = GROWN(l, b, PORT_SYMBOL_ERRORS, PORT_RECEIVE_ERRORS, PORT_INTEGRITY_ERRORS, PORT_OVERRUNS,
 				PORT_LINK_RECOVERIES, PORT_NETDEV_RECEIVE_ERRORS, PORT_NETDEV_SEND_ERRORS);
-	double lost = GROWN(l, b, PORT_OUT_OF_SEQUENCE, PORT_SEQUENCE_NAKS, PORT_TIMEOUTS, PORT_RETRANSMITS);
+	double lost = GROWN(l, b, PORT_SEQUENCE_NAKS, PORT_TIMEOUTS, PORT_RETRANSMITS);
+	double gaps = GROWN(l, b, PORT_OUT_OF_SEQUENCE);
 	double dropped = GROWN(l, b, PORT_SEND_DISCARDS, PORT_RECEIVE_DISCARDS);
 	double marked = GROWN(l, b, PORT_CNP_SENT, PORT_CNP_HANDLED, PORT_ECN_MARKED);
 	bool flows = bytes >= FLOWING_BYTES * s;
 
 	packets = packets ? packets : bytes / BYTES_PER_PACKET;
+	w->gaps = flows ? gaps / packets : NOT_FLOWING;
+	lost += reorders ? 0 : gaps;
 	errors_take(w, errors, errors / s, l->now.taken_ns);
 	bit_add(w, FAULT_LOSS, flows && lost >= LOST_PER_S * s && lost >= LOST_SHARE * packets, lost / s,
 		l->now.taken_ns);
-	if (link_loss_take(&w->loss, l, b)) {
+	if (link_loss_take(&w->loss, l, b, reorders)) {
 		w->per_s[FAULT_LOSS] = lost / s > w->per_s[FAULT_LOSS] ? lost / s : w->per_s[FAULT_LOSS];
 		sign(&w->faults[FAULT_LOSS], l->now.taken_ns);
 	}
@@ -188,9 +188,9 @@ static void window_take(struct watched *w, const struct port_sample *l)
 }
 
 /* Windows lie in times in which the link is up and has been. */
-static void counters_take(struct watched *w, const struct port_sample *l)
+static void counters_take(struct watched *w, const struct port_sample *l, bool reorders)
 {
-	if (!is_up(l) || (w->n_downs && l->now.taken_ns < w->up_since_ns + SETTLE_NS)) {
+	if (!link_is_up(l) || (w->n_downs && l->now.taken_ns < w->up_since_ns + SETTLE_NS)) {
 		w->begin.now.taken_ns = 0;
 		w->errors_before = 0;
 		return;
@@ -198,13 +198,13 @@ static void counters_take(struct watched *w, const struct port_sample *l)
 	if (w->begin.now.taken_ns && l->now.taken_ns < w->begin.now.taken_ns + WINDOW_NS)
 		return;
 	if (w->begin.now.taken_ns)
-		window_take(w, l);
+		window_take(w, l, reorders);
 	w->begin = *l;
 }
 
 static void transition_take(struct watched *w, const struct port_sample *l, const struct port_sample *before)
 {
-	bool up = is_up(l);
+	bool up = link_is_up(l);
 
 	if (up && w->down_since_ns) {
 		sign(&w->faults[FAULT_FLAP], l->now.taken_ns);
@@ -212,7 +212,7 @@ static void transition_take(struct watched *w, const struct port_sample *l, cons
 	}
 	/* between two samples, by the device's own count; what it counts of a time that was seen comes up to a second
 	 * later */
-	if (up && before && is_up(before) && l->now.taken_ns > w->up_since_ns + SETTLE_NS &&
+	if (up && before && link_is_up(before) && l->now.taken_ns > w->up_since_ns + SETTLE_NS &&
 	    GROWN(l, before, PORT_LINK_DOWNED, PORT_NETDEV_CARRIER_DOWNS)) {
 		sign(&w->faults[FAULT_FLAP], l->now.taken_ns);
 		w->n_downs++;
@@ -226,33 +226,28 @@ static void transition_take(struct watched *w, const struct port_sample *l, cons
 	w->was_up |= up;
 }
 
-static void sample_take(struct watched *w, const struct port_sample *l, const struct port_sample *before)
+static void sample_take(struct watched *w, const struct port_sample *l, const struct port_sample *before, bool reorders)
 {
 	if (is_unknown(l) || port_is(l, PORT_SILENT))
 		return;
 	transition_take(w, l, before);
-	counters_take(w, l);
-	if (is_up(l) && l->now.rate_mbps != PORT_NO_VALUE && l->now.rate_mbps > w->best_mbps)
+	counters_take(w, l, reorders);
+	if (link_is_up(l) && l->now.rate_mbps != PORT_NO_VALUE && l->now.rate_mbps > w->best_mbps)
 		w->best_mbps = l->now.rate_mbps;
 }
 
-/* The rate of most ports of this kind, where it is higher; 0: there is no such. */
-static uint32_t peers_rate(const struct port *p, uint32_t mine)
+/* Packets that take several ways overtake each other: gaps at most ports, and nothing lost. */
+static bool fabric_reorders(struct link_state *s, const struct port *p, double gaps)
 {
-	uint32_t n = 0, n_faster = 0, rate = 0;
+	int n = 0, n_gaps = 0;
 
-	for (const struct port *o = p->node->ports; o; o = o->next) {
-		const struct port_sample *l = port_sample(o, 0);
+	for (const struct port *o = p->node->ports; o && gaps > 0; o = o->next) {
+		const struct watched *other = o == p || !link_is_alike(o, p) ? NULL : watched_of(s, o);
 
-		if (!l || !is_up(l) || l->now.rate_mbps == PORT_NO_VALUE || !*p->kind || strcmp(o->kind, p->kind) ||
-		    strcmp(o->layer, p->layer))
-			continue;
-		n++;
-		n_faster += l->now.rate_mbps > mine;
-		if (l->now.rate_mbps > mine && (!rate || l->now.rate_mbps < rate))
-			rate = l->now.rate_mbps;
+		n += other && other->gaps >= 0;
+		n_gaps += other && other->gaps * GAPS_ALIKE >= gaps;
 	}
-	return n_faster >= PEERS_FASTER && 2 * n_faster > n ? rate : 0;
+	return n_gaps && 2 * n_gaps >= n;
 }
 
 static bool is_state(int f)
@@ -260,24 +255,26 @@ static bool is_state(int f)
 	return f == FAULT_DOWN || f == FAULT_GONE || f == FAULT_SILENT || f == FAULT_SLOW;
 }
 
-static void port_samples_take(struct watched *w, const struct model *m, const struct port *p)
+static void port_samples_take(struct link_state *s, struct watched *w, const struct model *m, const struct port *p)
 {
 	const struct port_sample *l = port_sample(p, 0), *now;
+	bool reorders = fabric_reorders(s, p, w->gaps);
 	uint32_t rate;
 
 	for (; w->n_samples < p->n_samples; w->n_samples++) {
 		now = port_sample(p, p->n_samples - 1 - w->n_samples);
 		if (now)
-			sample_take(w, now, w->n_samples ? port_sample(p, p->n_samples - w->n_samples) : NULL);
+			sample_take(w, now, w->n_samples ? port_sample(p, p->n_samples - w->n_samples) : NULL,
+				    reorders);
 	}
 	if (l)
 		sign_state(&w->faults[FAULT_SILENT], port_is(l, PORT_SILENT), l->now.taken_ns);
 	if (!l || is_unknown(l) || port_is(l, PORT_SILENT))
 		return;
-	rate = is_up(l) && l->now.rate_mbps != PORT_NO_VALUE ? l->now.rate_mbps : 0;
+	rate = link_is_up(l) && l->now.rate_mbps != PORT_NO_VALUE ? l->now.rate_mbps : 0;
 	sign_state(&w->faults[FAULT_DOWN], w->down_since_ns && !port_is(l, PORT_GONE), w->down_since_ns);
 	sign_state(&w->faults[FAULT_GONE], w->was_up && port_is(l, PORT_GONE), l->now.taken_ns);
-	sign_state(&w->faults[FAULT_SLOW], rate && (rate < w->best_mbps || peers_rate(p, rate)), l->now.taken_ns);
+	sign_state(&w->faults[FAULT_SLOW], rate && (rate < w->best_mbps || link_peers_rate(p, rate)), l->now.taken_ns);
 	for (int f = 0; f < FAULTS; f++)
 		if (!is_state(f) && w->faults[f].since_ns &&
 		    m->now_ns > w->faults[f].last_ns + (f == FAULT_CONGESTION ? CONGESTION_HOLD_NS : HOLD_NS))
@@ -343,7 +340,7 @@ static void evidence_add(struct finding *f, const struct port *p, const struct w
 	if (fault == FAULT_SLOW) {
 		rate_note(f, EVIDENCE_RATE_GBPS, l->now.rate_mbps);
 		rate_note(f, EVIDENCE_RATE_BEFORE_GBPS, w->best_mbps > l->now.rate_mbps ? w->best_mbps : 0);
-		rate_note(f, EVIDENCE_RATE_OF_PEERS_GBPS, peers_rate(p, l->now.rate_mbps));
+		rate_note(f, EVIDENCE_RATE_OF_PEERS_GBPS, link_peers_rate(p, l->now.rate_mbps));
 		if (l->now.lanes != PORT_NO_VALUE)
 			finding_note(f, EVIDENCE_LANES, l->now.lanes);
 	}
@@ -425,7 +422,7 @@ static int link_tick(void *state, const struct model *m, struct finding_list *fo
 
 		if (!w)
 			return -ENOMEM;
-		port_samples_take(w, m, p);
+		port_samples_take(s, w, m, p);
 		for (int f = 0; f < FAULTS && !err; f++)
 			if (is_reported(m, &w->faults[f], f))
 				err = report(s, m, p, w, f, found);

@@ -27,13 +27,14 @@ static int windows(const struct link_loss *l, bool sent)
 	return n;
 }
 
-bool link_loss_take(struct link_loss *l, const struct port_sample *now, const struct port_sample *before)
+bool link_loss_take(struct link_loss *l, const struct port_sample *now, const struct port_sample *before, bool reorders)
 {
 	int at = l->n++ % LOSS_WINDOWS;
 	int sent, received;
 
 	l->lost[at].sent = is_lost(now, before, PORT_SEQUENCE_NAKS, PORT_SENT_PACKETS, PORT_SENT_BYTES);
-	l->lost[at].received = is_lost(now, before, PORT_OUT_OF_SEQUENCE, PORT_RECEIVED_PACKETS, PORT_RECEIVED_BYTES);
+	l->lost[at].received =
+		!reorders && is_lost(now, before, PORT_OUT_OF_SEQUENCE, PORT_RECEIVED_PACKETS, PORT_RECEIVED_BYTES);
 	sent = windows(l, true);
 	received = windows(l, false);
 	if (sent < WINDOWS_MIN && received < WINDOWS_MIN)

@@ -19,7 +19,8 @@ struct link_loss { /* a ring, by window */
 	bool of_sent; /* when it was last so: what this port sent is what was lost; else what was sent to it */
 };
 
-/* One window. True: again and again a share of the packets that no healthy link loses. */
-bool link_loss_take(struct link_loss *l, const struct port_sample *now, const struct port_sample *before);
+/* One window. `reorders`: gaps are no loss. True: again and again a share of the packets that no healthy link loses. */
+bool link_loss_take(struct link_loss *l, const struct port_sample *now, const struct port_sample *before,
+		    bool reorders);
 
 #endif

@@ -13,14 +13,14 @@ static bool is_rank(const struct model *m, const struct proc *p)
 	return !p->is_child && proc_rank(p) >= 0 && (!p->dead || m->now_ns < p->exit_ns + DEAD_NS);
 }
 
-/* As text, and how many: of those that have it open, or (`all`) of everybody's. */
+/* As text, and how many: of those that use it, or (`all`) of everybody's. */
 static int ranks_text(const struct model *m, const struct port *port, bool all, char *ranks, char *pids, size_t size)
 {
 	int n = 0;
 
 	*ranks = *pids = 0;
 	for (const struct proc *p = m->procs; p; p = proc_next(p)) {
-		if (!is_rank(m, p) || p->node != port->node || (!all && !port_has_proc(port, p)))
+		if (!is_rank(m, p) || p->node != port->node || (!all && !port_carries(m, port, p)))
 			continue;
 		phrase_list(ranks, size, proc_rank(p));
 		phrase_list(pids, size, p->tgid);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * link_users.h - whose port it is, as evidence: no rank is at fault for having a device open.
+ * link_users.h - whose port it is, as evidence: no rank is at fault for using a device.
  */
 #ifndef RANKTRACE_LINK_USERS_H
 #define RANKTRACE_LINK_USERS_H

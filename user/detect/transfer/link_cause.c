@@ -16,13 +16,13 @@ static const struct port *port_of(const struct model *m, const struct subject *s
 	return NULL;
 }
 
-/* Its own port, or one that it may have open; or a path that ends at it. */
+/* Its own port, or one that it may use; or a path that ends at it. */
 static bool rdma_hits(const struct model *m, const struct subject *s, const struct proc *p)
 {
 	const struct port *port = port_of(m, s);
 
 	if (port)
-		return port->node == p->node && (port_has_proc(port, p) || !port->users.known);
+		return port->node == p->node && (port_carries(m, port, p) || !port->users.known);
 	return s->proc == p->key || s->procs[0] == p->key || s->procs[1] == p->key;
 }
 
