@@ -349,18 +349,30 @@ static void test_torn_down_rank_by_rank(void **state)
 	assert_int_equal(ticks(20), 0); /* rank 0 holds out until it is killed as well */
 }
 
-/* SIGTERM is somebody's will: the others get time to follow. */
-static void test_asked_to_end(void **state)
+static void one_dies(int signal, int code)
 {
-	(void)state;
 	world();
-	die(1, 15, 0);
+	die(1, signal, code);
 	for (int r = 0; r < RANKS; r++)
 		if (r != 1)
 			call(r, true);
-	assert_int_equal(ticks(9), 0);
-	ticks(3);
-	expect(FINDING_HANG, HANG_PROCESS_DEAD, 1, "dead");
+}
+
+/* SIGTERM is somebody's will, whether it or a handler ends the process: the others get a launcher's grace to follow. */
+static void test_asked_to_end(void **state)
+{
+	static const int codes[] = { 0, 129, 130, 143 };
+
+	for (int i = 0; i < 4; i++) {
+		one_dies(codes[i] ? 0 : 15, codes[i]);
+		assert_int_equal(ticks(34), 0);
+		ticks(3);
+		expect(FINDING_HANG, HANG_PROCESS_DEAD, 1, "dead");
+		done(state);
+		fresh(state);
+	}
+	one_dies(0, 139); /* a shell's word for SIGSEGV */
+	assert_true(ticks(9) > 0);
 }
 
 static void goes_on_as(int r, uint64_t start_ns, bool child)
@@ -373,7 +385,7 @@ static void goes_on_as(int r, uint64_t start_ns, bool child)
 	give(e);
 }
 
-/* Rank 1 dies, its peers wait, and another process begins: how many findings there are 20 s later. */
+/* Rank 1 dies, its peers wait, and another process begins: how many findings there are 45 s later. */
 static size_t peers_wait_for_anew(int signal, int rank, bool newer, bool child)
 {
 	done(NULL);
@@ -384,7 +396,7 @@ static size_t peers_wait_for_anew(int signal, int rank, bool newer, bool child)
 		if (r != 1)
 			call(r, true);
 	goes_on_as(rank, newer ? now : 0, child);
-	return ticks(20);
+	return ticks(45);
 }
 
 /* A launcher that starts a rank anew ended the old one for it: it did not die on its peers. But a crash is one. */

@@ -11,7 +11,9 @@
 #include "detect/rank/activity.h"
 
 #define TOGETHER_NS 30000000000ull /* deaths that close belong to one end: a launcher's grace is 30 s */
-#define ASKED_NS 10000000000ull    /* after SIGTERM the others follow within that, if they were asked too */
+/* After SIGTERM the others follow within that, if they were asked, too: ranks inside a call of the driver run no handler
+ * of Python's, and are killed behind the grace of 30 s (Kubernetes, Slurm's KillWait, torchrun). */
+#define ASKED_NS 35000000000ull
 
 /* Another process goes on as this rank: a launcher that starts ranks anew ended the old one for it. */
 static bool has_successor(const struct model *m, const struct proc *p)
@@ -23,9 +25,15 @@ static bool has_successor(const struct model *m, const struct proc *p)
 }
 
 /* SIGHUP, SIGINT, SIGTERM: somebody ends it, a crash or the memory killer looks different. */
+static bool is_asking(int signal)
+{
+	return signal == 1 || signal == 2 || signal == 15;
+}
+
+/* Or its own handler ended it, with the code that shells use. */
 static bool was_asked(const struct proc *p)
 {
-	return p->exit_signal == 1 || p->exit_signal == 2 || p->exit_signal == 15;
+	return is_asking(p->exit_signal) || (p->exit_code > 128 && is_asking(p->exit_code - 128));
 }
 
 static bool same_job(const struct proc *a, const struct proc *b)
