@@ -11,7 +11,7 @@
 #include "detect/rank/activity.h"
 
 #define TOGETHER_NS 30000000000ull /* deaths that close belong to one end: a launcher's grace is 30 s */
-/* After SIGTERM the others follow within that, if they were asked, too: ranks inside a call of the driver run no handler
+/* After SIGTERM the others follow within that, if asked, too: ranks inside a call of the driver run no handler
  * of Python's, and are killed behind the grace of 30 s (Kubernetes, Slurm's KillWait, torchrun). */
 #define ASKED_NS 35000000000ull
 
