@@ -20,7 +20,8 @@ static const int error_counters[] = { PORT_SYMBOL_ERRORS,     PORT_RECEIVE_ERROR
 				      PORT_OVERRUNS,          PORT_LINK_RECOVERIES, PORT_NETDEV_RECEIVE_ERRORS,
 				      PORT_NETDEV_SEND_ERRORS };
 
-/* A hundred at once, or ten in two windows running; with or without data. */
+/* A hundred at once, or ten in two windows running, of what a port counts by itself a tenth of that; with or without
+ * data. */
 static void errors(void **state)
 {
 	static const char *const names[] = { "symbol_errors",     "receive_errors",  "integrity_errors",
@@ -28,14 +29,53 @@ static void errors(void **state)
 					     "netdev_send_errors" };
 
 	for (int i = 0; i < 7; i++) {
+		int most = i >= 2 && i <= 4 ? 10 : 100;
+
 		again(state);
-		look(error_counters[i], 99);
+		look(error_counters[i], most - 1);
 		assert_null(only());
 		look(-1, 0);
-		look(error_counters[i], 100);
+		look(error_counters[i], most);
 		assert_true(is(CAUSE_LINK_ERRORS));
-		assert_true(number_named(only(), names[i], 0) == 199);
-		assert_true(number_named(only(), "per_second", 0) == 100);
+		assert_true(number_named(only(), names[i], 0) == 2 * most - 1);
+		assert_true(number_named(only(), "per_second", 0) == most);
+	}
+}
+
+/* Overruns: four bits, of which each says that many packets were broken. One in each of two windows. */
+static void narrow_counters(void **state)
+{
+	again(state);
+	look(PORT_OVERRUNS, 1);
+	look(-1, 0);
+	look(PORT_OVERRUNS, 1);
+	assert_null(only());
+	look(PORT_OVERRUNS, 1);
+	assert_true(is(CAUSE_LINK_ERRORS));
+}
+
+/* Symbol errors up to the counter's end, where it stays: open until it is set back, or the link was down. */
+static void at_the_limit(void **state)
+{
+	for (int how = 0; how < 3; how++) {
+		again(state);
+		for (int i = 0; i < 3; i++)
+			look(PORT_SYMBOL_ERRORS, 20000);
+		look(PORT_SYMBOL_ERRORS, how == 2 ? 4000 : 65535 - 60000);
+		for (int i = 0; i < 120; i++)
+			look(-1, 0);
+		assert_int_equal(!!only(), how != 2); /* it may still count: over */
+		if (how == 1) {
+			status.state = PORT_STATE_DOWN;
+			look(-1, 0);
+			look(-1, 0);
+			status.state = PORT_STATE_ACTIVE;
+		} else {
+			counters[PORT_SYMBOL_ERRORS] = 0;
+		}
+		for (int i = 0; i < 65; i++)
+			look(-1, 0);
+		assert_null(only());
 	}
 }
 
@@ -278,6 +318,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(errors),
 		TEST(errors_again),
+		TEST(narrow_counters),
+		TEST(at_the_limit),
 		TEST(rates),
 		TEST(rates_of_little_traffic),
 		TEST(rates_are_of_a_second),

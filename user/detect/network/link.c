@@ -10,6 +10,7 @@
 
 #include "base/keyed.h"
 #include "detect/detect.h"
+#include "detect/network/link_errors.h"
 #include "detect/network/link_loss.h"
 #include "detect/network/link_peers.h"
 #include "detect/network/link_users.h"
@@ -23,8 +24,6 @@
 #define WINDOW_NS (SEC * 9 / 10) /* samples come once a second, more or less */
 #define BIT_WINDOWS 5            /* a rate counts when it is there in */
 #define BIT_NEEDED 3             /* so many of the newest windows */
-#define ERRORS_AT_ONCE 100       /* in a window; */
-#define ERRORS_AGAIN 10          /* or in two running: single ones are a cable's usual rate */
 #define LOST_PER_S 10            /* retransmits or discards, and */
 #define LOST_SHARE 1e-4          /* of the packets, */
 #define FLOWING_BYTES 1000000    /* while so much is moved a second: else the far end's process may be what is gone */
@@ -88,7 +87,7 @@ struct watched {
 	struct port_sample begin; /* of the window; now.taken_ns 0: none */
 	uint8_t bits[FAULTS];     /* was it so, by window, newest lowest */
 	double per_s[FAULTS];     /* in the newest window that had it */
-	uint64_t errors_before;   /* in the window before */
+	struct link_errors errors;
 	struct link_loss loss;
 	double gaps; /* of the packets of the newest window, NOT_FLOWING */
 	struct one faults[FAULTS];
@@ -148,13 +147,17 @@ static void bit_add(struct watched *w, int f, bool is, double per_s, uint64_t no
 		sign(&w->faults[f], now_ns);
 }
 
-static void errors_take(struct watched *w, uint64_t n, double per_s, uint64_t now_ns)
+static void errors_take(struct watched *w, const struct port_sample *l, double s)
 {
+	struct one *o = &w->faults[FAULT_ERRORS];
+	uint64_t n;
+
+	if (link_errors_take(&w->errors, l, &w->begin, &n))
+		sign(o, l->now.taken_ns);
+	else if (o->since_ns > w->up_since_ns && link_errors_at_limit(l))
+		o->last_ns = l->now.taken_ns; /* it cannot say that it is over; a link that was down since is another */
 	if (n)
-		w->per_s[FAULT_ERRORS] = per_s;
-	if (n >= ERRORS_AT_ONCE || (n >= ERRORS_AGAIN && w->errors_before >= ERRORS_AGAIN))
-		sign(&w->faults[FAULT_ERRORS], now_ns);
-	w->errors_before = n;
+		w->per_s[FAULT_ERRORS] = n / s;
 }
 
 static void window_take(struct watched *w, const struct port_sample *l, bool reorders)
@@ -163,8 +166,6 @@ static void window_take(struct watched *w, const struct port_sample *l, bool reo
 	double s = (l->now.taken_ns - b->now.taken_ns) * 1e-9;
 	uint64_t bytes = GROWN(l, b, PORT_SENT_BYTES, PORT_RECEIVED_BYTES);
 	uint64_t packets = GROWN(l, b, PORT_SENT_PACKETS, PORT_RECEIVED_PACKETS);
-	uint64_t errors = GROWN(l, b, PORT_SYMBOL_ERRORS, PORT_RECEIVE_ERRORS, PORT_INTEGRITY_ERRORS, PORT_OVERRUNS,
-				PORT_LINK_RECOVERIES, PORT_NETDEV_RECEIVE_ERRORS, PORT_NETDEV_SEND_ERRORS);
 	double lost = GROWN(l, b, PORT_SEQUENCE_NAKS, PORT_TIMEOUTS, PORT_RETRANSMITS);
 	double gaps = GROWN(l, b, PORT_OUT_OF_SEQUENCE);
 	double dropped = GROWN(l, b, PORT_SEND_DISCARDS, PORT_RECEIVE_DISCARDS);
@@ -174,7 +175,7 @@ static void window_take(struct watched *w, const struct port_sample *l, bool reo
 	packets = packets ? packets : bytes / BYTES_PER_PACKET;
 	w->gaps = flows ? gaps / packets : NOT_FLOWING;
 	lost += reorders ? 0 : gaps;
-	errors_take(w, errors, errors / s, l->now.taken_ns);
+	errors_take(w, l, s);
 	bit_add(w, FAULT_LOSS, flows && lost >= LOST_PER_S * s && lost >= LOST_SHARE * packets, lost / s,
 		l->now.taken_ns);
 	if (link_loss_take(&w->loss, l, b, reorders)) {
@@ -192,7 +193,7 @@ static void counters_take(struct watched *w, const struct port_sample *l, bool r
 {
 	if (!link_is_up(l) || (w->n_downs && l->now.taken_ns < w->up_since_ns + SETTLE_NS)) {
 		w->begin.now.taken_ns = 0;
-		w->errors_before = 0;
+		w->errors.before = 0;
 		return;
 	}
 	if (w->begin.now.taken_ns && l->now.taken_ns < w->begin.now.taken_ns + WINDOW_NS)
