@@ -105,6 +105,16 @@ static void files_close(struct tree_port *p)
 	p->files = NULL;
 }
 
+/* A provider may keep them at the device (mlx5 in switchdev mode): they are a port's where it is the only one. */
+static int device_file_open(const char *port_dir, const char *file)
+{
+	char above[PATH_SIZE + 48], other[PATH_SIZE + 48];
+
+	snprintf(above, sizeof(above), "%s/../..", port_dir);
+	snprintf(other, sizeof(other), "%s/../2", port_dir);
+	return strncmp(file, "hw_counters/", 12) || !access(other, F_OK) ? -1 : file_open(above, file);
+}
+
 static void files_open(const struct port_tree *t, struct tree_port *p, const char *dir)
 {
 	struct port_files *f = p->files = malloc(sizeof(*f));
@@ -126,6 +136,8 @@ static void files_open(const struct port_tree *t, struct tree_port *p, const cha
 		if (*fd >= 0 || (rows[i].from == FROM_NETDEV && !*p->id.netdev))
 			continue;
 		*fd = file_open(rows[i].from == FROM_NETDEV ? net : dir, rows[i].file);
+		if (*fd < 0 && rows[i].from == FROM_PORT)
+			*fd = device_file_open(dir, rows[i].file);
 		f->factors[rows[i].counter] = rows[i].factor;
 	}
 }

@@ -193,6 +193,26 @@ static void test_what_is_read(void **state)
 	port_tree_free(NULL);
 }
 
+/* mlx5 in switchdev mode. Of a device with two ports they are of both. */
+static void test_counters_of_the_device(void **state)
+{
+	struct port_tree *t;
+
+	(void)state;
+	put("class/infiniband/mlx5_7/ports/1/state", "4: ACTIVE\n");
+	put("class/infiniband/mlx5_7/hw_counters/out_of_sequence", "19\n");
+	put("class/infiniband/mlx5_7/counters/symbol_error", "3\n"); /* there is no such place */
+	t = tree_here();
+	assert_int_equal(port_named(t, "mlx5_7")->sample.counters[PORT_OUT_OF_SEQUENCE], 19);
+	assert_true(port_named(t, "mlx5_7")->sample.counters[PORT_SYMBOL_ERRORS] == PORT_NOT_COUNTED);
+	port_tree_free(t);
+	put("class/infiniband/mlx5_7/ports/2/state", "4: ACTIVE\n");
+	t = tree_here();
+	assert_true(port_named(t, "mlx5_7")->sample.counters[PORT_OUT_OF_SEQUENCE] == PORT_NOT_COUNTED);
+	port_tree_free(t);
+	removed("class/infiniband/mlx5_7");
+}
+
 static void test_what_changes(void **state)
 {
 	struct port_tree *t;
@@ -507,8 +527,15 @@ static void test_no_answer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		on_a_tree(test_what_is_read), on_a_tree(test_what_changes), on_a_tree(test_devices_go_and_come),
-		on_a_tree(test_nonsense),     on_a_tree(test_records),      on_a_tree(test_users),
+		on_a_tree(test_what_is_read),
+		on_a_tree(test_counters_of_the_device),
+		on_a_tree(test_devices_go_and_come),
+		on_a_tree(test_what_is_read),
+		on_a_tree(test_what_changes),
+		on_a_tree(test_devices_go_and_come),
+		on_a_tree(test_nonsense),
+		on_a_tree(test_records),
+		on_a_tree(test_users),
 		on_a_tree(test_no_answer),
 	};
 
