@@ -6,80 +6,12 @@
  * end.
  */
 #include "tests/unit/job/finding_text.h"
-#include "tests/unit/job/outside_samples.h"
+#include "tests/unit/job/shown_gpus.h"
 
 #include "detect/gpu/gpu_role.h"
 #include "detect/hang/classify.h"
 #include "detect/hang/uncounted.h"
 #include "detect/rank/gpu_work.h"
-
-struct shows {
-	double sm, occupancy, tensor, dram, noise;
-};
-static const struct shows in_nccl = { 18.18, 4.83, 0, 0, 0 }, one_sm = { 0.76, 0.01, 0, 0, 0 },
-			  all_sms = { 100, 50, 0, 0, 0 }, idle = { 0, 0, 0, 0, 0 }, works = { 88, 25, 50, 37, 1 },
-			  /* a kernel of another program, as wide as NCCL's */
-	other_nccl = { 12.12, 3.22, 0, 0, 0 };
-static struct shows gpus[RANKS];
-static int n_ticks;
-
-static void gpus_are(struct shows s)
-{
-	for (int r = 0; r < RANKS; r++)
-		gpus[r] = s;
-}
-
-static uint32_t bp(double percent)
-{
-	return 100 * percent + 0.5;
-}
-
-static void gpus_give(void)
-{
-	n_ticks++;
-	for (int r = 0; r < RANKS; r++) {
-		const struct shows *s = &gpus[r];
-		double noise = s->noise * (n_ticks % 3 - 1);
-		struct event e = { .kind = EV_GPU_PROCS };
-
-		e.gpu_procs.index = r;
-		e.gpu_procs.n = 1;
-		e.gpu_procs.pids[0] = job_pid(r);
-		give(e);
-		e = (struct event){ .kind = EV_GPU_SAMPLE };
-		e.gpu_sample = (struct gpu_sample){ .index = r,
-						    .window_ns = 500 * MSEC,
-						    .sm_bp = bp(s->sm + noise),
-						    .occupancy_bp = bp(s->occupancy),
-						    .tensor_bp = bp(s->tensor + noise),
-						    .dram_bp = bp(s->dram) };
-		give(e);
-	}
-}
-
-/* The same counters for so long. */
-static void stands(const uint64_t n[RANKS], double seconds)
-{
-	for (uint64_t end_ns = now + (uint64_t)(seconds * SEC); now < end_ns;) {
-		world(n);
-		gpus_give();
-		tick();
-	}
-}
-
-/* A job that moved a moment ago, then does not move with all ranks inside AllReduce #12. */
-static void stands_inside(double seconds)
-{
-	static const uint64_t before[] = { 10, 10, 10, 10 }, n[] = { 12, 12, 12, 12 };
-
-	if (!m->procs) { /* else it stands already */
-		who();
-		world(before);
-		gpus_give();
-		tick();
-	}
-	stands(n, seconds);
-}
 
 static void named(enum finding_cause cause, int rank)
 {
@@ -232,9 +164,9 @@ static void all_of_them_wait(void **state)
 {
 	(void)state;
 	gpus_are(in_nccl);
-	stands_inside(9);
+	stands_inside(3);
 	assert_int_equal(list.n, 0);
-	stands_inside(4);
+	stands_inside(2);
 	assert_int_equal(only()->class, HANG_UNKNOWN);
 	assert_int_equal(only()->cause, CAUSE_ALL_ENTERED);
 	assert_int_equal(only()->n_ranks, 0);

@@ -27,6 +27,7 @@ static struct call waits[HAND_RANKS];
 static struct wait_roots roots;
 static struct stalled_ops ops_known;
 static struct gpu_stalls stalls;
+static struct suspects suspects;
 static struct finding_list list;
 
 static int begin(void **state)
@@ -60,6 +61,7 @@ static int end(void **state)
 	finding_list_free(&list);
 	stalled_ops_free(&ops_known);
 	gpu_stalls_free(&stalls);
+	suspects_free(&suspects);
 	hand_lose();
 	return 0;
 }
@@ -83,8 +85,8 @@ static const struct finding *all_entered(void)
 static const struct finding *gpu_stall(void)
 {
 	list.n = 0;
-	assert_int_equal(gpu_stalls_refresh(&stalls, &m), 0);
-	assert_int_equal(gpu_stalls_report(&stalls, &m, &roots, &list), 0);
+	assert_int_equal(gpu_stalls_refresh(&stalls, &m, &suspects), 0);
+	assert_int_equal(gpu_stalls_report(&stalls, &m, &suspects, &roots, &list), 0);
 	return list.n ? &list.items[0] : NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "detect/phrase.h"
 #include "detect/rank/call_site.h"
 
@@ -172,6 +173,7 @@ static void odd_add(struct gpu_odd *o, const struct proc *p, const struct gpu_ac
 	o->n_ranks++;
 	o->n_known += a->role != GPU_ROLE_UNKNOWN;
 	o->n_on_host += on_host;
+	o->since_ns = larger(o->since_ns, a->since_ns);
 	if (a->role == GPU_ROLE_IN_NCCL || (on_host && !o->n_in_nccl))
 		o->peers = *a;
 	o->n_in_nccl += a->role == GPU_ROLE_IN_NCCL || on_host;
@@ -203,13 +205,17 @@ struct gpu_odd gpu_odd_find(const struct model *m, const struct job_id *job, uin
 
 bool gpu_some_without_work(const struct model *m, const struct job_id *job, uint64_t since_ns)
 {
+	int n_ranks = 0, n_in_nccl = 0;
+
 	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
 		enum gpu_role role = is_rank_of(p, job) ? rank_gpu(m, p, since_ns).role : GPU_ROLE_UNKNOWN;
 
 		if (role == GPU_ROLE_OTHER_KERNEL || role == GPU_ROLE_IDLE)
 			return true;
+		n_ranks += is_rank_of(p, job);
+		n_in_nccl += role == GPU_ROLE_IN_NCCL;
 	}
-	return false;
+	return n_ranks && n_in_nccl == n_ranks;
 }
 
 bool gpu_wait_is_over(const struct model *m, const struct proc *p)

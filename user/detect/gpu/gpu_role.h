@@ -28,7 +28,8 @@ struct gpu_odd {
 	const struct proc *proc; /* whose GPU does not wait in NCCL while all others' do; NULL: none, or several */
 	struct gpu_activity of, peers; /* peers: of one that waits */
 	int n_in_nccl, n_known, n_ranks;
-	int n_on_host; /* of those in NCCL: on its host, with an idle GPU */
+	int n_on_host;     /* of those in NCCL: on its host, with an idle GPU */
+	uint64_t since_ns; /* since when each of them does what it does, as far back as samples show it */
 	double confidence;
 };
 
@@ -38,8 +39,8 @@ struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, u
 /* The living ranks of this job on the hosts that are seen; the samples of the last seconds, and none from before
  * `since_ns`. */
 struct gpu_odd gpu_odd_find(const struct model *m, const struct job_id *job, uint64_t since_ns);
-/* For the session: a GPU of the job that runs nothing, or a kernel that is none of NCCL's and does no work. Where its
- * peers' hosts are may say more. */
+/* For the session: a GPU of the job that runs nothing, or a kernel that is none of NCCL's and does no work; or all
+ * wait in NCCL. Where the hosts are may say more. */
 bool gpu_some_without_work(const struct model *m, const struct job_id *job, uint64_t since_ns);
 /* Its host waited for its GPU as its stack was read, and this runs nothing since then: the host went on, to where a new
  * stack would show it. */

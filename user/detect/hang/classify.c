@@ -195,6 +195,7 @@ bool suspect_classify(const struct suspects *all, struct suspect *s, const struc
 bool seat_classify(const struct suspects *all, struct suspect *s, const struct model *m, struct culprit *c)
 {
 	c->kind = FINDING_HANG;
+	c->activity.what = settled(s, c->activity.what);
 	c->class = class_of(c->activity.what);
 	c->cause = cause_of(c->proc, &c->activity);
 	if (c->activity.what == ACTIVITY_DEAD && death_is_teardown(m, c->proc))

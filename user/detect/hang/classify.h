@@ -58,7 +58,7 @@ uint64_t suspects_busy_limit_ns(const struct suspects *s, const struct model *m)
 /* `found`: of this tick so far. False: nothing is to be reported (yet). */
 bool suspect_classify(const struct suspects *all, struct suspect *s, const struct model *m, const struct wait_root *r,
 		      const struct finding_list *found, struct culprit *ret);
-/* The same for ranks of a process of several, of which proc, seats, tid, pending and activity are set: the rest. */
+/* The same for a culprit of which proc, tid, pending, activity and, of a process of several ranks, seats are set. */
 bool seat_classify(const struct suspects *all, struct suspect *s, const struct model *m, struct culprit *c);
 
 #endif

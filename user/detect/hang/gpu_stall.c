@@ -20,6 +20,7 @@
 #include "detect/rank/call_site.h"
 #include "detect/rank/counters.h"
 #include "detect/rank/gpu_work.h"
+#include "detect/rank/standing.h"
 #include "detect/rank/teardown.h"
 #include "detect/severity.h"
 
@@ -29,7 +30,6 @@
 #define GAPS 20                /* times the longest pause of the job, unless a GPU shows that no work goes on */
 #define STILL_GAPS 3           /* times the longest such pause that ended by itself, if one does */
 #define FRESH_NS 5000000000ull /* a member that was not sampled that long is not known to have stopped */
-#define DEAD_FLOORS 2          /* the same since a rank died of a fault: its peers wait for it */
 #define CONFIDENCE_NO_RANK 0.5
 #define CONFIDENCE_DEAD 0.9
 
@@ -40,7 +40,12 @@ struct gpu_stall_job {
 	bool inside; /* all ranks entered the same; moved_ns is then when they last did */
 	uint64_t moved_ns;
 	uint64_t longest_gap_ns, longest_still_ns; /* that ended by themselves */
-	bool still;                                /* in this pause a GPU was the odd one and did no work */
+	uint64_t still_ns; /* since when in this pause a GPU was the odd one and did no work, or all waited; 0: not */
+	uint64_t waits_ns; /* the same without a break, for this odd one and this role; 0: not so now */
+	uint64_t odd;
+	enum gpu_role role;
+	uint64_t worked_ns;  /* all wait, and some host was at work last; may be of an earlier pause */
+	struct suspect host; /* of the rank that gives its GPU nothing, for as long as it does; proc 0: none */
 };
 
 static struct gpu_stall_job *job_get(struct gpu_stalls *s, const struct job_id *job)
@@ -52,7 +57,7 @@ static struct gpu_stall_job *job_get(struct gpu_stalls *s, const struct job_id *
 	return j;
 }
 
-/* --- does the job stop, all ranks at one place? --- */
+/* --- does the job stop, all ranks at one place, and for how long does it at times? --- */
 
 static bool member_stands(const struct model *m, const struct member *mb, struct even_memo *memo)
 {
@@ -60,21 +65,12 @@ static bool member_stands(const struct model *m, const struct member *mb, struct
 			    counters_still_ns(mb) && comm_even(memo, mb->comm));
 }
 
-/* Its calls are seen: those of a member that waits are no sign of progress, since it makes none. */
-static bool proc_by_calls(const struct proc *p)
-{
-	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
-		if (!mb->gone && mb->last_call_ns)
-			return true;
-	return false;
-}
-
 /* The newest call, or move of the process' counters; 0: some member moves, lags, or is not known. */
 static uint64_t proc_moved_ns(const struct model *m, const struct proc *p, struct even_memo *memo)
 {
 	uint64_t newest = 0;
 
-	if (proc_by_calls(p))
+	if (standing_by_calls(p))
 		return p->last_call_ns;
 	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb)) {
 		if (!member_stands(m, mb, memo))
@@ -91,9 +87,9 @@ static void gap_learn(struct gpu_stall_job *j, uint64_t moved_ns)
 
 	if (gap > j->longest_gap_ns)
 		j->longest_gap_ns = gap;
-	if (j->still && gap > j->longest_still_ns)
-		j->longest_still_ns = gap;
-	j->still = false;
+	if (j->still_ns && moved_ns > j->still_ns)
+		j->longest_still_ns = larger(j->longest_still_ns, moved_ns - j->still_ns);
+	j->still_ns = j->waits_ns = 0;
 }
 
 static void moved_at(struct gpu_stall_job *j, uint64_t moved_ns)
@@ -110,16 +106,26 @@ static void job_moved(struct gpu_stall_job *j, const struct proc *p)
 {
 	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
 		moved_at(j, mb->samples.n ? mb->samples.since_ns : 0);
-	if (proc_by_calls(p))
+	if (standing_by_calls(p))
 		moved_at(j, p->last_call_ns);
 }
 
-static bool is_member_proc(const struct proc *p)
+/* It gave its GPU work again: work may take that long in this job, and a pause there may, if anything came of it. */
+static void host_refresh(struct gpu_stall_job *j, const struct model *m, struct suspects *all)
 {
-	return !p->dead && !p->is_child && p->members;
+	struct suspect *s = &j->host;
+	const struct proc *p = s->proc ? model_proc(m, s->proc) : NULL;
+
+	if (!s->proc || j->waits_ns == s->pending.since_ns)
+		return;
+	if (p && !p->dead && j->moved_ns > s->pending.since_ns && (s->busy_since_ns || s->is_hang)) {
+		all->longest_busy_ns = larger(all->longest_busy_ns, m->now_ns - s->pending.since_ns);
+		habit_learn(&all->pauses, m, p, &s->place, s->pending.since_ns);
+	}
+	*s = (struct suspect){ 0 };
 }
 
-int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m)
+int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m, struct suspects *all)
 {
 	struct even_memo memo = { 0 };
 
@@ -127,9 +133,9 @@ int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m)
 	for (struct gpu_stall_job *j = s->jobs.all; j; j = j->keyed.next)
 		j->live = false;
 	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p)) {
-		struct gpu_stall_job *j = is_member_proc(p) ? job_get(s, p->job) : NULL;
+		struct gpu_stall_job *j = standing_is_rank(p) ? job_get(s, p->job) : NULL;
 
-		if (!j && is_member_proc(p))
+		if (!j && standing_is_rank(p))
 			return -ENOMEM;
 		if (!j)
 			continue;
@@ -137,6 +143,8 @@ int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m)
 		j->live = true;
 		job_moved(j, p);
 	}
+	for (struct gpu_stall_job *j = s->jobs.all; j; j = j->keyed.next)
+		host_refresh(j, m, all);
 	return 0;
 }
 
@@ -147,9 +155,38 @@ void gpu_stalls_free(struct gpu_stalls *s)
 
 /* --- the finding --- */
 
+/* In kernels of NCCL. Hosts that set up a connection there get on, for as long as that takes on many ranks. */
+static bool all_wait(const struct gpu_odd *o)
+{
+	return o->n_ranks && o->n_in_nccl == o->n_ranks && !o->n_on_host;
+}
+
 static bool does_no_work(const struct gpu_odd *o)
 {
-	return o->proc && o->of.role != GPU_ROLE_WORKS;
+	return o->proc ? o->of.role != GPU_ROLE_WORKS : all_wait(o);
+}
+
+/* Counted from when it shows: before, ranks may have computed for long without an operation that counts. A kernel has
+ * a rule of its own: least_ns(). */
+static void wait_refresh(struct gpu_stall_job *j, const struct gpu_odd *o)
+{
+	uint64_t odd = o->proc ? o->proc->key : 0;
+	enum gpu_role role = o->proc ? o->of.role : GPU_ROLE_IN_NCCL;
+
+	if (!does_no_work(o)) {
+		j->waits_ns = 0;
+		return;
+	}
+	if (!j->waits_ns || odd != j->odd || role != j->role)
+		j->waits_ns = role == GPU_ROLE_OTHER_KERNEL ? j->moved_ns : larger(j->moved_ns, o->since_ns);
+	j->odd = odd;
+	j->role = role;
+	j->still_ns = j->still_ns ? j->still_ns : j->waits_ns;
+}
+
+static uint64_t pause_ns(const struct gpu_stall_job *j)
+{
+	return j->waits_ns ? j->waits_ns : j->moved_ns;
 }
 
 static uint64_t least_ns(const struct model *m, const struct gpu_odd *o)
@@ -168,20 +205,7 @@ static uint64_t limit_ns(const struct gpu_stall_job *j, const struct model *m, c
 	return habit > least ? habit : least;
 }
 
-/* The communicator whose counters moved last; and, of its kinds, the usual one. */
-static const struct member *last_moved(const struct model *m, const struct job_id *job)
-{
-	const struct member *best = NULL;
-
-	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
-		for (const struct member *mb = is_member_proc(p) && p->job == job ? p->members : NULL; mb;
-		     mb = member_next_in_proc(mb))
-			if (!mb->gone && mb->entered_seq[SEQ_COLL] &&
-			    (!best || mb->samples.since_ns > best->samples.since_ns))
-				best = mb;
-	return best;
-}
-
+/* Of its kinds the usual one. */
 static void op_set(struct finding *f, const struct member *mb)
 {
 	int best = OP_ALLREDUCE;
@@ -195,28 +219,32 @@ static void op_set(struct finding *f, const struct member *mb)
 	f->op = (enum op_kind)best;
 }
 
-/* Ranks on hosts that are not seen may be the reason; the hub knows. */
-static bool all_seen(const struct model *m, const struct job_id *job)
+/* Its GPU has nothing to do, as its host, asleep or at work outside of NCCL and the driver, gives it nothing. */
+static bool host_elsewhere(const struct model *m, const struct gpu_odd *o, uint64_t since_ns, struct culprit *ret)
 {
-	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
-		for (const struct member *mb = is_member_proc(p) && p->job == job ? p->members : NULL; mb;
-		     mb = member_next_in_proc(mb))
-			if (!mb->gone && mb->comm->n_seen < mb->comm->nranks)
-				return false;
-	return true;
+	if (!o->proc || o->of.role != GPU_ROLE_IDLE)
+		return false;
+	*ret = (struct culprit){ .proc = o->proc, .activity = rank_activity(m, o->proc, since_ns) };
+	if (ret->activity.what == ACTIVITY_ASLEEP)
+		return call_site_task(o->proc) && !call_site_in_nccl_or_driver(o->proc);
+	return standing_host_works(o->proc, ret->activity.what, since_ns);
 }
 
-/* Its GPU has nothing to do, as its host, asleep outside of NCCL and the driver, gives it nothing. */
-static bool host_elsewhere(const struct model *m, const struct gpu_odd *o, uint64_t since_ns)
+/* As any rank that does not come. False: what it does is not clear, or an ordinary wait for a disk. */
+static bool host_classify(struct gpu_stall_job *j, const struct model *m, const struct suspects *all, struct culprit *c)
 {
-	return o->of.role == GPU_ROLE_IDLE && call_site_task(o->proc) && !call_site_in_nccl_or_driver(o->proc) &&
-	       rank_activity(m, o->proc, since_ns).what == ACTIVITY_ASLEEP;
+	struct suspect *s = &j->host;
+
+	if (s->proc != c->proc->key || s->pending.since_ns != pause_ns(j))
+		*s = (struct suspect){ .proc = c->proc->key, .pending = { .since_ns = pause_ns(j) } };
+	c->pending = s->pending;
+	return seat_classify(all, s, m, c);
 }
 
-static void name_odd(struct finding *f, const struct gpu_odd *o, bool elsewhere, struct finding_list *found)
+static void name_odd(struct finding *f, const struct gpu_odd *o, struct finding_list *found)
 {
-	f->class = elsewhere ? HANG_MISSING_ENTER : HANG_INSIDE_GPU;
-	f->cause = elsewhere ? CAUSE_ASLEEP : gpu_odd_cause(o);
+	f->class = HANG_INSIDE_GPU;
+	f->cause = gpu_odd_cause(o);
 	f->confidence = o->confidence;
 	f->caused_by_key = gpu_stop_key(found, o->proc->key);
 	finding_add_rank(f, proc_rank(o->proc), o->proc->key);
@@ -233,32 +261,75 @@ static uint64_t critical_ns(const struct gpu_stall_job *j, const struct model *m
 	return works && critical < WORKS_CRITICAL_NS ? WORKS_CRITICAL_NS : critical;
 }
 
-static int report(const struct gpu_stall_job *j, const struct model *m, const struct gpu_odd *o,
+/* For how long of this pause a host was at work. All GPUs may wait in what was launched ahead, and a host that writes a
+ * checkpoint first gives them the rest later; and the host of an idle one may have come to the driver just now. */
+static uint64_t worked_for_ns(struct gpu_stall_job *j, const struct model *m, const struct gpu_odd *o)
+{
+	uint64_t since = pause_ns(j), worked = 0;
+
+	if (o->proc && j->host.proc == o->proc->key)
+		worked = j->host.place.moved_ns;
+	if (!o->proc && standing_some_work(m, j->job, since))
+		j->worked_ns = m->now_ns;
+	worked = o->proc ? worked : j->worked_ns;
+	return worked > since ? worked - since : 0;
+}
+
+/* What it worked for is no part of the wait; but nothing gets longer than who works all the while. */
+static void limits_set(struct finding *f, struct gpu_stall_job *j, const struct model *m, const struct suspects *all,
+		       const struct gpu_odd *o)
+{
+	uint64_t busy = suspects_busy_limit_ns(all, m), worked = worked_for_ns(j, m, o),
+		 critical = critical_ns(j, m, o);
+
+	if (!o->proc && worked)
+		f->warning_after_ns = smaller(worked + limit_ns(j, m, o), busy);
+	f->critical_after_ns =
+		worked ? smaller(critical + worked, larger(critical, habit_works_critical_ns(busy))) : critical;
+}
+
+static void host_set(struct finding *f, const struct culprit *c, uint64_t critical, struct finding_list *found)
+{
+	f->kind = c->kind;
+	f->class = c->class;
+	f->cause = c->cause;
+	f->warning_after_ns = c->habit.warning_after_ns;
+	f->critical_after_ns = larger(critical, c->habit.critical_after_ns);
+	habit_note(f, found, &c->habit);
+}
+
+static int report(struct gpu_stall_job *j, const struct model *m, const struct suspects *all, const struct gpu_odd *o,
 		  struct finding_list *found)
 {
-	const struct member *mb = last_moved(m, j->job);
-	struct finding *f = mb ? finding_list_add(found) : NULL;
-	bool elsewhere = o->proc && host_elsewhere(m, o, j->moved_ns);
+	const struct member *mb = standing_last_moved(m, j->job);
+	struct culprit c;
+	bool elsewhere = host_elsewhere(m, o, pause_ns(j), &c);
+	struct finding *f;
 
+	if (!mb || (elsewhere && !host_classify(j, m, all, &c)))
+		return 0;
+	f = finding_list_add(found);
 	if (!f)
-		return mb ? -ENOMEM : 0;
+		return -ENOMEM;
 	f->kind = FINDING_HANG;
 	f->class = HANG_UNKNOWN;
 	f->cause = CAUSE_ALL_ENTERED;
 	f->confidence = CONFIDENCE_NO_RANK;
 	f->job = j->job->shown;
 	f->peer = -1;
-	f->since_ns = j->moved_ns;
-	f->critical_after_ns = critical_ns(j, m, o);
+	f->since_ns = pause_ns(j);
+	limits_set(f, j, m, all, o);
 	f->subject = o->proc ? subject_rank(proc_rank(o->proc), o->proc->key)
 			     : subject_job(j->job->name, j->job->nth, j->job->shown);
 	if (!elsewhere && !o->n_on_host && member_by_counters(mb)) /* else it is none of those that NCCL counts */
 		op_set(f, mb);
 	finding_identify(f, "gpu_stall", 0, mb->entered_seq[SEQ_COLL]);
-	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - j->moved_ns) * 1e-9);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
 	finding_note(f, EVIDENCE_N_WAITING, o->n_in_nccl);
 	if (o->proc)
-		name_odd(f, o, elsewhere, found);
+		name_odd(f, o, found);
+	if (elsewhere)
+		host_set(f, &c, critical_ns(j, m, o), found);
 	gpu_odd_note(f, found, m, o, j->job, j->moved_ns);
 	call_site_note_others(f, found, m);
 	if (member_by_counters(mb))
@@ -267,31 +338,10 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
 	return 0;
 }
 
-/* It left a communicator that others still have: not so where they made theirs anew without it, nor of a process that
- * only bears the job's name. */
-static bool has_left_peers(const struct proc *p)
-{
-	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
-		for (const struct member *o = mb->gone ? NULL : mb->comm->members; o; o = member_next_in_comm(o))
-			if (!o->gone && !o->proc->dead)
-				return true;
-	return false;
-}
-
-/* A rank that died inside what all entered: its peers stand there, and none is behind. NULL: none. */
-static const struct proc *dead_of(const struct gpu_stall_job *j, const struct model *m)
-{
-	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
-		if (p->job == j->job && !p->is_child && death_is_fault(m, p) && has_left_peers(p) &&
-		    m->now_ns >= larger(j->moved_ns, p->exit_ns) + DEAD_FLOORS * m->hang_floor_ns)
-			return p;
-	return NULL;
-}
-
 static int dead_report(const struct gpu_stall_job *j, const struct model *m, const struct proc *p,
 		       struct finding_list *found)
 {
-	const struct member *mb = last_moved(m, j->job);
+	const struct member *mb = standing_last_moved(m, j->job);
 	struct finding *f = mb ? finding_list_add(found) : NULL;
 
 	if (!f)
@@ -314,33 +364,36 @@ static int dead_report(const struct gpu_stall_job *j, const struct model *m, con
 	return 0;
 }
 
-static int job_report(struct gpu_stall_job *j, const struct model *m, struct finding_list *found)
+static int job_report(struct gpu_stall_job *j, const struct model *m, const struct suspects *all,
+		      struct finding_list *found)
 {
 	const struct proc *dead;
 	struct gpu_odd o;
 
-	if (!j->live || !j->inside)
+	if (!j->live || !j->inside) {
+		j->waits_ns = 0;
 		return 0;
-	dead = dead_of(j, m);
+	}
+	dead = death_inside(m, j->job, j->moved_ns);
 	if (dead && !hang_is_reported(found, m, j->job))
 		return dead_report(j, m, dead, found);
 	o = gpu_odd_find(m, j->job, j->moved_ns);
-	j->still |= does_no_work(&o);
-	if (m->now_ns < j->moved_ns + limit_ns(j, m, &o) || hang_is_reported(found, m, j->job))
+	wait_refresh(j, &o);
+	if (m->now_ns < pause_ns(j) + limit_ns(j, m, &o) || hang_is_reported(found, m, j->job))
 		return 0;
-	if (!o.proc && (o.n_in_nccl < o.n_ranks || !o.n_ranks || !all_seen(m, j->job)))
+	if (!o.proc && (o.n_in_nccl < o.n_ranks || !o.n_ranks || !standing_all_seen(m, j->job)))
 		return 0;
-	return report(j, m, &o, found);
+	return report(j, m, all, &o, found);
 }
 
-int gpu_stalls_report(const struct gpu_stalls *s, const struct model *m, const struct wait_roots *roots,
-		      struct finding_list *found)
+int gpu_stalls_report(const struct gpu_stalls *s, const struct model *m, const struct suspects *all,
+		      const struct wait_roots *roots, struct finding_list *found)
 {
 	int err = 0;
 
 	for (struct gpu_stall_job *j = s->jobs.all; j && !err; j = j->keyed.next)
 		if (!wait_roots_explain(roots, j->job))
-			err = job_report(j, m, found);
+			err = job_report(j, m, all, found);
 	return err;
 }
 
@@ -380,6 +433,6 @@ void gpu_stall_name(struct finding *f, const struct model *m, const struct job_i
 	struct gpu_odd o = gpu_odd_find(m, job, f->since_ns);
 
 	if (o.proc)
-		name_odd(f, &o, false, found);
+		name_odd(f, &o, found);
 	gpu_odd_note(f, found, m, &o, job, f->since_ns);
 }

@@ -25,7 +25,7 @@ static uint64_t shorter(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static uint64_t works_critical_ns(uint64_t works_ns)
+uint64_t habit_works_critical_ns(uint64_t works_ns)
 {
 	return longer(WORKS_CRITICAL_NS, 2 * works_ns);
 }
@@ -101,7 +101,7 @@ static uint64_t critical_without_habit(bool moves, enum activity what, const str
 {
 	if (what == ACTIVITY_ASLEEP && !moves)
 		return longer(STALL_CRITICAL_NS, 2 * pend->limit_ns);
-	return works_critical_ns(works_ns);
+	return habit_works_critical_ns(works_ns);
 }
 
 /* What moves is alive: how long it has not moved counts from its last sign of life, which may be the end of an upload.
@@ -124,7 +124,7 @@ struct habit habit_of(const struct pauses *s, const struct model *m, const struc
 	h.moved_for_ns = moved_for_ns(at, m, moves, what, pend);
 	if (what == ACTIVITY_ASLEEP)
 		h.critical_after_ns = shorter(h.critical_after_ns + h.moved_for_ns,
-					      longer(h.critical_after_ns, works_critical_ns(works_ns)));
+					      longer(h.critical_after_ns, habit_works_critical_ns(works_ns)));
 	if (h.phase)
 		h.critical_after_ns = longer(h.critical_after_ns, known_phase_limit_ns(h.phase));
 	if (h.phase)

@@ -28,7 +28,8 @@ struct habit {
 /* The place, as far as it is known now, of that thread of the process; 0 its main thread. */
 void pause_place_read(struct pause_place *at, const struct model *m, const struct proc *p, uint32_t tid,
 		      uint64_t since_ns);
-/* `works_ns`: how long a rank may work before it is reported as a hang. */
+/* `works_ns`: how long a rank may work before it is reported as a hang. Such a hang is critical after: */
+uint64_t habit_works_critical_ns(uint64_t works_ns);
 struct habit habit_of(const struct pauses *s, const struct model *m, const struct proc *p, uint32_t tid,
 		      struct pause_place *at, enum activity what, const struct pending *pend, uint64_t works_ns);
 /* The pause there is over, by itself. */

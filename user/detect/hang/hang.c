@@ -91,7 +91,7 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	suspects_refresh(&h->suspects, m);
 	err = stalled_ops_refresh(&h->stalled_ops, m);
 	if (!err)
-		err = gpu_stalls_refresh(&h->gpu_stalls, m);
+		err = gpu_stalls_refresh(&h->gpu_stalls, m, &h->suspects);
 	if (!err)
 		err = uncounted_refresh(&h->uncounted, m, &h->suspects);
 	if (!err)
@@ -114,7 +114,7 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 		err = stalled_op_report(&h->stalled_ops, m, &h->roots, found);
 	if (!err)
 		err = uncounted_report(&h->uncounted, m, &h->suspects, &h->roots, found);
-	return err ? err : gpu_stalls_report(&h->gpu_stalls, m, &h->roots, found);
+	return err ? err : gpu_stalls_report(&h->gpu_stalls, m, &h->suspects, &h->roots, found);
 }
 
 static const struct pauses *hang_pauses(const void *state)

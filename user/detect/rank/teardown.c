@@ -14,6 +14,7 @@
 /* After SIGTERM the others follow within that, if asked, too: ranks inside a call of the driver run no handler
  * of Python's, and are killed behind the grace of 30 s (Kubernetes, Slurm's KillWait, torchrun). */
 #define ASKED_NS 35000000000ull
+#define DEAD_FLOORS 2 /* hang floors since then: peers wait for it */
 
 /* Another process goes on as this rank: a launcher that starts ranks anew ended the old one for it. */
 static bool has_successor(const struct model *m, const struct proc *p)
@@ -101,4 +102,24 @@ bool death_is_fault_of(struct deaths *d, const struct model *m, const struct pro
 	if (!d->of || d->of->job != p->job || d->of->world_size != p->world_size)
 		*d = deaths_count(m, p, UINT64_MAX);
 	return !(d->last_ns - d->first_ns < TOGETHER_NS ? is_teardown(d, m, p) : death_is_teardown(m, p));
+}
+
+/* It left a communicator that others still have: not so where they made theirs anew without it, nor of a process that
+ * only bears the job's name. */
+static bool has_left_peers(const struct proc *p)
+{
+	for (const struct member *mb = p->members; mb; mb = member_next_in_proc(mb))
+		for (const struct member *o = mb->gone ? NULL : mb->comm->members; o; o = member_next_in_comm(o))
+			if (!o->gone && !o->proc->dead)
+				return true;
+	return false;
+}
+
+const struct proc *death_inside(const struct model *m, const struct job_id *job, uint64_t since_ns)
+{
+	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
+		if (p->job == job && !p->is_child && death_is_fault(m, p) && has_left_peers(p) &&
+		    m->now_ns >= larger(since_ns, p->exit_ns) + DEAD_FLOORS * m->hang_floor_ns)
+			return p;
+	return NULL;
 }

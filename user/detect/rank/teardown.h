@@ -11,6 +11,9 @@
 bool death_is_teardown(const struct model *m, const struct proc *p);
 /* It died by a signal or with an exit code other than 0, and not with its job. */
 bool death_is_fault(const struct model *m, const struct proc *p);
+/* A rank of the job that died of that inside what all entered, and left a communicator that others still have: its
+ * peers stand there since `since_ns`, and none is behind. NULL: none. */
+const struct proc *death_inside(const struct model *m, const struct job_id *job, uint64_t since_ns);
 
 /* Who asks that of thousands of ranks asks with this: zeroed at first, good for one tick. */
 struct deaths {
