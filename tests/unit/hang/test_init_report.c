@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "detect/hang/classify.h"
 #include "detect/hang/comm_init.h"
 #include "detect/hang/pending.h"
 #include "tests/unit/job/finding_text.h"
@@ -29,6 +30,7 @@ static struct comm_init init;
 static struct comm_init_member callers[RANKS];
 static struct comm parent;
 static struct finding_list list;
+static const struct suspects all;
 
 static void calls(int r)
 {
@@ -65,6 +67,7 @@ static int fresh(void **state)
 	m = *empty;
 	m.now_ns = T0 + 10 * SEC;
 	m.hang_floor_ns = SEC;
+	m.busy_limit_ns = BUSY;
 	m.procs = &procs[0];
 	m.comm_inits = &init;
 	init = (struct comm_init){ .kind = COMM_INIT_RANK, .id_hash = 14, .nranks = RANKS, .nth = 1, .first_ns = T0 };
@@ -261,7 +264,7 @@ static const struct finding *rest(uint64_t now_ns)
 			works(r);
 	}
 	list.n = 0;
-	assert_int_equal(comm_init_report_rest(&m, BUSY, &list), 0);
+	assert_int_equal(comm_init_report_rest(&m, &all, &list), 0);
 	return list.n ? &list.items[0] : NULL;
 }
 

@@ -75,7 +75,7 @@ static int roots_report(struct hang *h, const struct model *m, struct finding_li
 
 		if (s && s->pending.space == SPACE_INIT)
 			err = comm_init_report_rank(m, &(struct rank_ref){ r->proc, NULL }, &s->pending,
-						    suspects_busy_limit_ns(&h->suspects, m), found);
+						    suspects_busy_limit_ns(&h->suspects, m, r->proc->job), found);
 		else if (s && suspect_classify(&h->suspects, s, m, r, found, &c))
 			err = culprit_report_of(m, &c, h->roots.n_roots, found);
 	}
@@ -105,7 +105,7 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	if (!err)
 		err = shared_report(&h->suspects, m, found, &n_shared);
 	if (!err)
-		err = comm_init_report_rest(m, suspects_busy_limit_ns(&h->suspects, m), found);
+		err = comm_init_report_rest(m, &h->suspects, found);
 	if (err || n_shared)
 		return err;
 	if (!h->roots.n_roots && !h->roots.n_cycles)

@@ -147,7 +147,7 @@ static int proc_report(struct suspects *all, const struct model *m, const struct
 int shared_report(struct suspects *all, const struct model *m, struct finding_list *found, int *ret_n)
 {
 	size_t before = found->n;
-	int err = comm_init_report_seats(m, suspects_busy_limit_ns(all, m), found);
+	int err = comm_init_report_seats(m, all, found);
 
 	for (const struct proc *p = m->procs; p != m->past && !err; p = proc_next(p))
 		if (p->shared)

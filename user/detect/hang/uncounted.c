@@ -287,7 +287,8 @@ static struct habit habit_read(struct uncounted_job *j, const struct model *m, c
 		j->place = (struct pause_place){ 0 };
 	}
 	pause_place_read(&j->place, m, h->odd, 0, 0); /* its stack is of now: place_of() */
-	return habit_of(&all->pauses, m, h->odd, 0, &j->place, ACTIVITY_ASLEEP, &pend, suspects_busy_limit_ns(all, m));
+	return habit_of(&all->pauses, m, h->odd, 0, &j->place, ACTIVITY_ASLEEP, &pend,
+			suspects_busy_limit_ns(all, m, j->job));
 }
 
 static int odd_report(struct uncounted_job *j, const struct model *m, const struct suspects *all, const struct hosts *h,
@@ -330,7 +331,7 @@ static int none_report(const struct uncounted_job *j, const struct model *m, con
 	f->cause = CAUSE_NOT_KNOWN;
 	f->confidence = CONFIDENCE_NONE;
 	f->subject = subject_job(j->job->name, j->job->nth, j->job->shown);
-	f->warning_after_ns = suspects_busy_limit_ns(all, m);
+	f->warning_after_ns = suspects_busy_limit_ns(all, m, j->job);
 	f->critical_after_ns = may_be_first(j, m, h, true) ? UINT64_MAX : 2 * f->warning_after_ns;
 	finding_identify(f, "uncounted", 1, 0);
 	note_waiting(f, found, j, m, h);
