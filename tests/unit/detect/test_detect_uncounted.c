@@ -449,6 +449,58 @@ static void one_that_was_stopped_meanwhile(void **state)
 	it_is_no_known_phase();
 }
 
+enum { SERVER = 0xd0, SERVERS = 10 };
+
+/* A server beside the job: two processes of two ranks each, of which the last one lags. */
+static void servers_look(bool first)
+{
+	for (int r = 0; r < RANKS; r++) {
+		struct event e = job_proc_event(SERVERS + r / 2, 2, 0);
+
+		e.proc.job = "server";
+		e.proc.rank = e.proc.local_rank = r / 2;
+		if (first && !(r % 2)) {
+			give(e);
+			give(job_event(EV_COMM_SCAN, SERVERS + r / 2, 0));
+		}
+		e = job_event(EV_TASK, SERVERS + r / 2, 0);
+		e.tid = e.tgid;
+		e.task.state = TASK_SLEEP;
+		e.task.since_ns = JOB_T0;
+		give(e);
+		e = job_event(EV_COMM_SAMPLE, SERVERS + r / 2, 0);
+		e.comm_sample.comm = SERVER + 0x1000 * (r + 1);
+		e.comm_sample.hash = SERVER;
+		e.comm_sample.rank = r;
+		e.comm_sample.nranks = RANKS;
+		e.comm_sample.device = 4 + r % 2;
+		e.comm_sample.n_counters = OP_KINDS_COUNTED;
+		e.comm_sample.counters[OP_ALLREDUCE] = r < 3 ? 8 : 7;
+		give(e);
+	}
+}
+
+static void another_job_has_a_finding(void **state)
+{
+	bool named = false, server = false;
+
+	(void)state;
+	job_stands();
+	ranks_appear();
+	for (int i = 0; i < 24; i++) {
+		servers_look(!i);
+		for_seconds(0.5);
+	}
+	for (size_t i = 0; i < list.n; i++) {
+		const char *known_from = text_of(&list.items[i], "known_from");
+
+		named |= list.items[i].ranks[0] == 2 && known_from && !strcmp(known_from, "stacks");
+		server |= list.items[i].ranks[0] == 3;
+	}
+	assert_true(server);
+	assert_true(named);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -475,6 +527,7 @@ int main(void)
 		TEST(a_peer_that_dies_ends_no_pause),
 		TEST(one_that_was_given_up_late),
 		TEST(one_that_was_stopped_meanwhile),
+		TEST(another_job_has_a_finding),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

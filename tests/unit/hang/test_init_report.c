@@ -22,7 +22,7 @@
 
 static struct model m, *empty;
 static struct node node;
-static struct job_id job = { .name = "j", .shown = "j" };
+static struct job_id job = { .name = "j", .shown = "j" }, other_job = { .name = "k", .shown = "k" };
 static struct steps steps;
 static struct proc procs[RANKS];
 static struct task tasks[RANKS];
@@ -144,6 +144,10 @@ static void a_sleeper_may_wait_for_work(void **state)
 	(void)state;
 	works(3);
 	assert_null(asked(2, T0 + 5 * SEC));
+	procs[3].job = &other_job;
+	assert_non_null(asked(2, T0 + 5 * SEC));
+	list.n = 0;
+	procs[3].job = &job;
 	procs[3].is_child = true;
 	assert_non_null(asked(2, T0 + 5 * SEC));
 	list.n = 0;

@@ -108,11 +108,11 @@ static bool any_seat_works(const struct model *m, const struct proc *p, uint64_t
 	return false;
 }
 
-/* Some rank of the job that waits for nothing known works, or may do so. */
-static bool anyone_works(const struct model *m, uint64_t since_ns)
+/* Some rank of the creation's job that waits for nothing known works, or may do so. */
+static bool anyone_works(const struct model *m, const struct comm_init *b, uint64_t since_ns)
 {
 	for (const struct proc *p = m->procs; p; p = proc_next(p)) {
-		if (p->dead || p->is_child)
+		if (p->dead || p->is_child || p->job != b->members->proc->job)
 			continue;
 		if (p->shared && any_seat_works(m, p, since_ns))
 			return true;
@@ -218,7 +218,7 @@ int comm_init_report_rank(const struct model *m, const struct rank_ref *r, const
 
 	if (waited <= pend->limit_ns)
 		return 0;
-	if (a.what == ACTIVITY_ASLEEP && anyone_works(m, pend->since_ns))
+	if (a.what == ACTIVITY_ASLEEP && anyone_works(m, pend->init, pend->since_ns))
 		a.what = ACTIVITY_BUSY;
 	if (!at_work(a.what) || waited > busy_limit_ns)
 		return report_rank(m, r, pend, &a, FINDING_HANG, found);
@@ -303,7 +303,7 @@ static int report_unnamed(const struct model *m, const struct suspects *all, str
 		    m->now_ns < since + comm_init_limit_ns(m, b->members->proc))
 			continue;
 		hang = n > 0 && (m->now_ns > since + suspects_busy_limit_ns(all, m, b->members->proc->job) ||
-				 !anyone_works(m, since));
+				 !anyone_works(m, b, since));
 		if (!hang && m->now_ns < since + REPORT_BUSY_NS)
 			continue;
 		f = init_finding(m, b, hang ? FINDING_HANG : FINDING_OBSERVATION, found);

@@ -17,6 +17,7 @@
 #include "detect/rank/call_site.h"
 #include "detect/rank/counters.h"
 #include "detect/rank/gpu_work.h"
+#include "detect/rank/init_missing.h"
 #include "detect/rank/places.h"
 #include "detect/rank/progress.h"
 
@@ -84,7 +85,7 @@ static void job_begin(struct uncounted_job *j, const struct model *m)
 {
 	j->progress = (struct progress){ 0 };
 	j->n_ranks = j->world = 0;
-	j->unfit = m->comm_inits != NULL; /* who is missing there is known otherwise */
+	j->unfit = job_creates(m, j->job); /* who is missing there is known otherwise */
 }
 
 static int jobs_read(struct keyed_table *t, const struct model *m)
