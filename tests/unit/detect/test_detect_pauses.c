@@ -324,6 +324,26 @@ static void a_phase_known_from_before(void **state)
 	assert_true(seen_now.critical_s >= 60 && seen_now.critical_s < 62);
 }
 
+/* Suspended in it, by whoever needs the host: the time says nothing of that call site. */
+static void a_pause_with_a_stop_in_it_teaches_nothing(void **state)
+{
+	(void)state;
+	stands(&ckpt, 5);
+	at[2].state = TASK_STOPPED;
+	one_tick();
+	assert_int_equal(hang()->class, HANG_STOPPED);
+	at[2].state = TASK_SLEEP;
+	for (int i = 0; i < 10; i++)
+		one_tick();
+	assert_int_equal(hang()->class, HANG_MISSING_ENTER);
+	n[2]++;
+	runs(20);
+	assert_null(hang());
+	assert_int_equal(detectors_pauses(d)->n_learnt, 0);
+	pause_of(&ckpt, 8);
+	assert_int_equal(detectors_pauses(d)->n_learnt, 1);
+}
+
 int main(void)
 {
 #define SESSION(f) cmocka_unit_test_setup_teardown(f, session, end)
@@ -337,6 +357,7 @@ int main(void)
 		SESSION(what_moves_is_no_hang),
 		SESSION(what_moved_once_is_not_believed_for_ever),
 		SESSION(a_stop_is_critical_and_no_habit),
+		SESSION(a_pause_with_a_stop_in_it_teaches_nothing),
 		SESSION(a_soon_end_of_the_communicator_is_a_pause),
 		SESSION(a_late_end_of_the_communicator_teaches_nothing),
 		SESSION(an_hour_of_checkpoints),

@@ -347,6 +347,160 @@ static void a_pause_that_recurs(void **state)
 	assert_non_null(text_of(only(), "known_phase"));
 }
 
+static void all_go_on(void)
+{
+	for (int r = 0; r < RANKS; r++)
+		n_all[r]++;
+	for_seconds(1);
+}
+
+static uint64_t n_learnt(void)
+{
+	return detectors_pauses(d)->n_learnt;
+}
+
+/* It is late again, as before, and nothing was learnt: a warning. */
+static void it_is_no_known_phase(void)
+{
+	assert_int_equal(n_learnt(), 0);
+	for_seconds(12);
+	assert_int_equal(only()->severity, SEVERITY_WARNING);
+	assert_null(text_of(only(), "known_phase"));
+}
+
+/* It waits in a loop of sleeps, or a debugger woke it once: the job stands as before. */
+static void a_rank_that_woke_up_has_not_come(void **state)
+{
+	(void)state;
+	job_stands();
+	ranks_appear();
+	for_seconds(12);
+	rank_2_is_named("3 of 3 others: cuStreamSynchronize (libcuda.so.1)");
+	at[2].slept_ns = now;
+	nobody_for(9);
+	it_is_no_known_phase();
+	all_go_on(); /* by itself in the end: that teaches */
+	assert_int_equal(n_learnt(), 1);
+}
+
+static void dies(int r)
+{
+	struct event e = job_event(EV_EXIT, r, 0);
+
+	e.tid = e.tgid;
+	e.exit.last = true;
+	give(e);
+	seen[r] = false;
+}
+
+/* Somebody ends the job: the ends of peers are seen first, and who is left may call something on its way out. */
+static void a_peer_that_dies_ends_no_pause(void **state)
+{
+	(void)state;
+	job_stands();
+	ranks_appear();
+	for_seconds(20);
+	assert_int_equal(only()->ranks[0], 2);
+	dies(3);
+	for_seconds(1);
+	assert_int_equal(n_learnt(), 0);
+	all_go_on();
+	dies(2);
+	for_seconds(1);
+	assert_int_equal(n_learnt(), 0);
+}
+
+/* Its communicators are aborted after a long time, as by a watchdog, and the program begins anew with others. */
+static void one_that_was_given_up_late(void **state)
+{
+	(void)state;
+	for (int late = 0; late < 2; late++) {
+		if (late) {
+			end(state);
+			start(state);
+		}
+		job_stands();
+		ranks_appear();
+		for_seconds(late ? 60 : 15);
+		assert_int_equal(only()->ranks[0], 2);
+		for (int i = 0; i < 4; i++) {
+			for (int r = 0; r < RANKS; r++)
+				sample(r, LEFT, r, RANKS, REDUCED(i));
+			tick();
+		}
+		assert_int_equal(n_learnt(), !late);
+	}
+}
+
+/* By a signal that somebody sends: it is no habit of it. */
+static void one_that_was_stopped_meanwhile(void **state)
+{
+	(void)state;
+	job_stands();
+	ranks_appear();
+	for_seconds(12);
+	assert_int_equal(only()->ranks[0], 2);
+	at[2].state = TASK_STOPPED;
+	for_seconds(5);
+	at[2].state = TASK_SLEEP;
+	at[2].slept_ns = now;
+	for_seconds(1);
+	all_go_on();
+	it_is_no_known_phase();
+}
+
+enum { SERVER = 0xd0, SERVERS = 10 };
+
+/* A server beside the job: two processes of two ranks each, of which the last one lags. */
+static void servers_look(bool first)
+{
+	for (int r = 0; r < RANKS; r++) {
+		struct event e = job_proc_event(SERVERS + r / 2, 2, 0);
+
+		e.proc.job = "server";
+		e.proc.rank = e.proc.local_rank = r / 2;
+		if (first && !(r % 2)) {
+			give(e);
+			give(job_event(EV_COMM_SCAN, SERVERS + r / 2, 0));
+		}
+		e = job_event(EV_TASK, SERVERS + r / 2, 0);
+		e.tid = e.tgid;
+		e.task.state = TASK_SLEEP;
+		e.task.since_ns = JOB_T0;
+		give(e);
+		e = job_event(EV_COMM_SAMPLE, SERVERS + r / 2, 0);
+		e.comm_sample.comm = SERVER + 0x1000 * (r + 1);
+		e.comm_sample.hash = SERVER;
+		e.comm_sample.rank = r;
+		e.comm_sample.nranks = RANKS;
+		e.comm_sample.device = 4 + r % 2;
+		e.comm_sample.n_counters = OP_KINDS_COUNTED;
+		e.comm_sample.counters[OP_ALLREDUCE] = r < 3 ? 8 : 7;
+		give(e);
+	}
+}
+
+static void another_job_has_a_finding(void **state)
+{
+	bool named = false, server = false;
+
+	(void)state;
+	job_stands();
+	ranks_appear();
+	for (int i = 0; i < 24; i++) {
+		servers_look(!i);
+		for_seconds(0.5);
+	}
+	for (size_t i = 0; i < list.n; i++) {
+		const char *known_from = text_of(&list.items[i], "known_from");
+
+		named |= list.items[i].ranks[0] == 2 && known_from && !strcmp(known_from, "stacks");
+		server |= list.items[i].ranks[0] == 3;
+	}
+	assert_true(server);
+	assert_true(named);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +523,11 @@ int main(void)
 		TEST(one_of_several_works),
 		TEST(not_in_an_autopsy),
 		TEST(a_pause_that_recurs),
+		TEST(a_rank_that_woke_up_has_not_come),
+		TEST(a_peer_that_dies_ends_no_pause),
+		TEST(one_that_was_given_up_late),
+		TEST(one_that_was_stopped_meanwhile),
+		TEST(another_job_has_a_finding),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

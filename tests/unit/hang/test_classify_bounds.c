@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "detect/hang/classify.h"
+#include "detect/hang/p2p.h"
 #include "tests/unit/job/hand_known.h"
 
 #define SINCE (NOW - 10 * SEC)
@@ -42,7 +43,8 @@ static int fresh(void **state)
 	proxies[0] = (struct task){ .tid = 1 };
 	mains[0].next = NULL;
 	known[0]->last_call_ns = SINCE - 5 * SEC;
-	all = (struct suspects){ .longest_busy_ns = 0 };
+	suspects_free(&all);
+	all = (struct suspects){ 0 };
 	s = (struct suspect){ .proc = known[0]->key };
 	s.pending = (struct pending){ .member = &members[0],
 				      .space = SEQ_COLL,
@@ -59,7 +61,7 @@ static int fresh(void **state)
 static int done(void **state)
 {
 	(void)state;
-	pauses_free(&all.pauses);
+	suspects_free(&all);
 	finding_list_free(&found);
 	hand_lose();
 	return 0;
@@ -165,6 +167,25 @@ static void not_settled_yet(void **state)
 
 /* --- how long work may take --- */
 
+/* Rank 0 kept its peers waiting for so long, and came. */
+static void came_after(uint64_t took_ns)
+{
+	uint64_t entered = members[0].entered_seq[SEQ_COLL];
+	struct suspect *one = suspects_get_seat(&all, known[0], 0, 0, &s.pending);
+
+	one->pending.since_ns = NOW - took_ns;
+	one->busy_since_ns = one->pending.since_ns;
+	members[0].entered_seq[SEQ_COLL] = s.pending.seq + 1;
+	suspects_refresh(&all, &m);
+	assert_null(all.first);
+	members[0].entered_seq[SEQ_COLL] = entered;
+}
+
+static uint64_t busy_limit(void)
+{
+	return suspects_busy_limit_ns(&all, &m, &job);
+}
+
 static void work_that_takes_too_long(void **state)
 {
 	(void)state;
@@ -176,12 +197,12 @@ static void work_that_takes_too_long(void **state)
 	s.pending.since_ns--;
 	is(FINDING_HANG, HANG_MISSING_ENTER, CAUSE_BUSY);
 	s.is_hang = false;
-	all.longest_busy_ns = 18 * SEC; /* five times what it took before */
-	assert_true(suspects_busy_limit_ns(&all, &m) == 90 * SEC);
+	came_after(18 * SEC); /* five times what it took before */
+	assert_true(busy_limit() == 90 * SEC);
 	is(FINDING_HANG, HANG_MISSING_ENTER, CAUSE_BUSY);
 	s.is_hang = false;
-	all.longest_busy_ns = 18 * SEC + 1;
-	assert_true(suspects_busy_limit_ns(&all, &m) == 90 * SEC + 5);
+	came_after(18 * SEC + 1);
+	assert_true(busy_limit() == 90 * SEC + 5);
 	is(FINDING_OBSERVATION, HANG_MISSING_ENTER, CAUSE_BUSY);
 	s.is_hang = true; /* for not entering: work afterwards makes it no better */
 	is(FINDING_HANG, HANG_MISSING_ENTER, CAUSE_BUSY);
@@ -245,47 +266,86 @@ static void seats_have_their_own(void **state)
 	assert_null(all.first);
 }
 
-/* Work that ended says how long it may take; a rank that died, or was not reported, says nothing. */
+/* Of one job; and what took minutes counts less. */
+static void how_long_work_may_take(void **state)
+{
+	struct job_id other = { .name = "k", .shown = "k" };
+
+	(void)state;
+	assert_true(busy_limit() == 90 * SEC);
+	came_after(100 * SEC);
+	came_after(99 * SEC);
+	assert_true(busy_limit() == 500 * SEC);
+	assert_true(suspects_busy_limit_ns(&all, &m, &other) == 90 * SEC);
+	came_after(200 * SEC);
+	assert_true(busy_limit() == 600 * SEC);
+	came_after(900 * SEC);
+	assert_true(busy_limit() == 1800 * SEC);
+}
+
+/* Work that ended says how long it may take. A rank that did not come, or was stopped, or not reported, says nothing:
+ * that its peers died first, or gave up late, is no end of it. */
 static void what_an_end_teaches(void **state)
 {
 	static const struct {
 		const char *what;
-		bool busy, hang, dead;
-		uint64_t longest_ns;
+		bool busy, hang, dead, came, stopped, gone, late, teaches;
 	} cases[] = {
-		{ "it worked", true, false, false, 10 * SEC },
-		{ "it slept", false, true, false, 10 * SEC },
-		{ "it was not reported", false, false, false, 0 },
-		{ "it died", true, false, true, 0 },
+		{ "it worked", .busy = true, .came = true, .teaches = true },
+		{ "it slept", .hang = true, .came = true, .teaches = true },
+		{ "it was not reported", .came = true },
+		{ "it died", .busy = true, .came = true, .dead = true },
+		{ "it did not come", .hang = true },
+		{ "it was stopped", .busy = true, .came = true, .stopped = true },
+		{ "it gave up soon", .hang = true, .gone = true, .teaches = true },
+		{ "it gave up late", .hang = true, .gone = true, .late = true },
 	};
 
 	(void)state;
+	m.busy_limit_ns = 0;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct suspect *one = suspects_get_seat(&all, known[0], 0, 0, &s.pending);
 
 		one->busy_since_ns = cases[i].busy ? SINCE : 0;
 		one->is_hang = cases[i].hang;
+		one->pending.since_ns = cases[i].late ? NOW - 30 * SEC : SINCE;
 		known[0]->dead = cases[i].dead;
-		all.longest_busy_ns = 0;
+		members[0].entered_seq[SEQ_COLL] = cases[i].came ? 8 : 7;
+		members[0].gone = cases[i].gone;
+		one->was_stopped = cases[i].stopped;
 		suspects_refresh(&all, &m);
 		assert_null(all.first);
-		if (all.longest_busy_ns != cases[i].longest_ns)
+		if (busy_limit() != (cases[i].teaches ? 50 * SEC : 0))
 			fail_msg("%s", cases[i].what);
-		known[0]->dead = false;
+		known[0]->dead = members[0].gone = false;
+		suspects_free(&all);
 	}
-	all.longest_busy_ns = 11 * SEC; /* it took longer once */
-	suspects_get_seat(&all, known[0], 0, 0, &s.pending)->busy_since_ns = SINCE;
-	suspects_refresh(&all, &m);
-	assert_true(all.longest_busy_ns == 11 * SEC);
+}
+
+/* A Recv that it does not call is over with the peer that waits for it, too. */
+static void a_transfer_of_which_the_peer_ended(void **state)
+{
+	(void)state;
+	m.busy_limit_ns = 0;
+	s.pending.space = SPACE_P2P;
+	s.pending.kind = OP_RECV;
+	s.pending.peer = 1;
+	for (int i = 2; i >= 0; i--) {
+		known[1]->dead = i == 2;
+		members[1].gone = i == 1;
+		suspects_get_seat(&all, known[0], 0, 0, &s.pending)->is_hang = true;
+		suspects_refresh(&all, &m);
+		assert_true(busy_limit() == (i ? 0 : 50 * SEC));
+	}
 }
 
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
 	const struct CMUnitTest tests[] = {
-		TEST(a_limit_since_it_was_free), TEST(what_it_does),    TEST(not_settled_yet),
-		TEST(work_that_takes_too_long),  TEST(its_gpu_is_late), TEST(seats_have_their_own),
-		TEST(what_an_end_teaches),
+		TEST(a_limit_since_it_was_free), TEST(what_it_does),           TEST(not_settled_yet),
+		TEST(work_that_takes_too_long),  TEST(how_long_work_may_take), TEST(its_gpu_is_late),
+		TEST(seats_have_their_own),      TEST(what_an_end_teaches),    TEST(a_transfer_of_which_the_peer_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

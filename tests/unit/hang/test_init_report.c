@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "detect/hang/classify.h"
 #include "detect/hang/comm_init.h"
 #include "detect/hang/pending.h"
 #include "tests/unit/job/finding_text.h"
@@ -21,7 +22,7 @@
 
 static struct model m, *empty;
 static struct node node;
-static struct job_id job = { .name = "j", .shown = "j" };
+static struct job_id job = { .name = "j", .shown = "j" }, other_job = { .name = "k", .shown = "k" };
 static struct steps steps;
 static struct proc procs[RANKS];
 static struct task tasks[RANKS];
@@ -29,6 +30,7 @@ static struct comm_init init;
 static struct comm_init_member callers[RANKS];
 static struct comm parent;
 static struct finding_list list;
+static const struct suspects all;
 
 static void calls(int r)
 {
@@ -65,6 +67,7 @@ static int fresh(void **state)
 	m = *empty;
 	m.now_ns = T0 + 10 * SEC;
 	m.hang_floor_ns = SEC;
+	m.busy_limit_ns = BUSY;
 	m.procs = &procs[0];
 	m.comm_inits = &init;
 	init = (struct comm_init){ .kind = COMM_INIT_RANK, .id_hash = 14, .nranks = RANKS, .nth = 1, .first_ns = T0 };
@@ -141,6 +144,10 @@ static void a_sleeper_may_wait_for_work(void **state)
 	(void)state;
 	works(3);
 	assert_null(asked(2, T0 + 5 * SEC));
+	procs[3].job = &other_job;
+	assert_non_null(asked(2, T0 + 5 * SEC));
+	list.n = 0;
+	procs[3].job = &job;
 	procs[3].is_child = true;
 	assert_non_null(asked(2, T0 + 5 * SEC));
 	list.n = 0;
@@ -261,7 +268,7 @@ static const struct finding *rest(uint64_t now_ns)
 			works(r);
 	}
 	list.n = 0;
-	assert_int_equal(comm_init_report_rest(&m, BUSY, &list), 0);
+	assert_int_equal(comm_init_report_rest(&m, &all, &list), 0);
 	return list.n ? &list.items[0] : NULL;
 }
 

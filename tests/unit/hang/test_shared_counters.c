@@ -11,6 +11,8 @@ enum { PAIR = 0xe0 };
 
 static struct suspects all;
 static struct finding_list named;
+static struct wait_roots roots;
+static const struct job_id another;
 
 static int fresh(void **state)
 {
@@ -29,6 +31,8 @@ static int done(void **state)
 {
 	suspects_free(&all);
 	all = (struct suspects){ 0 };
+	wait_roots_free(&roots);
+	roots = (struct wait_roots){ 0 };
 	finding_list_free(&named);
 	named = (struct finding_list){ 0 };
 	return end(state);
@@ -54,8 +58,6 @@ static const uint64_t even[2] = { 5, 5 };
 /* Looked at for so long; in PAIR are ranks 2 and 3. Returns how many are named. */
 static size_t stand(const uint64_t n[RANKS], const uint64_t pair[2], int looks)
 {
-	int found = 0;
-
 	for (int i = 0; i < looks; i++) {
 		for (int r = 0; r < RANKS; r++)
 			seat(r, WORLD, r, RANKS, n[r]);
@@ -73,8 +75,10 @@ static size_t stand(const uint64_t n[RANKS], const uint64_t pair[2], int looks)
 		give((struct event){ .kind = EV_TICK });
 	}
 	named.n = 0;
-	assert_int_equal(shared_report(&all, m, &named, &found), 0);
-	assert_int_equal(found, named.n);
+	roots.n_named = 0;
+	assert_int_equal(shared_report(&all, m, &roots, &named), 0);
+	assert_int_equal(wait_roots_explain(&roots, m->procs->job), named.n > 0);
+	assert_false(wait_roots_explain(&roots, &another));
 	return named.n;
 }
 

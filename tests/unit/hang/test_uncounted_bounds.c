@@ -238,6 +238,21 @@ static void when_nothing_is_known(void **state)
 	fresh(state);
 }
 
+/* Who is missing there is known otherwise; of another job it is no matter. */
+static void while_a_communicator_is_made(void **state)
+{
+	static struct job_id other = { .name = "k", .shown = "k" };
+	struct proc caller = { .job = &other };
+	struct comm_init_member call = { .proc = &caller, .rank = 0 };
+	struct comm_init init = { .members = &call, .nranks = 2, .n_called = 1 };
+
+	(void)state;
+	m.comm_inits = &init;
+	assert_non_null(at(SLEPT + 10 * SEC));
+	caller.job = &job;
+	assert_null(at(SLEPT + 10 * SEC));
+}
+
 /* It waits for another rank of the job: that may be the reason, too. */
 static void one_that_waits_for_a_rank(void **state)
 {
@@ -355,6 +370,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_that_is_halted, fresh, done),
 		cmocka_unit_test_setup_teardown(several_outside_of_nccl, fresh, done),
 		cmocka_unit_test_setup_teardown(when_nothing_is_known, NULL, done),
+		cmocka_unit_test_setup_teardown(while_a_communicator_is_made, fresh, done),
 		cmocka_unit_test_setup_teardown(one_that_waits_for_a_rank, fresh, done),
 		cmocka_unit_test_setup_teardown(who_went_on_is_read_again, fresh, done),
 		cmocka_unit_test_setup_teardown(whose_gpu_is_idle_is_read_again, fresh, done),

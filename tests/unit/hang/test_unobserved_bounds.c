@@ -85,9 +85,24 @@ static int done(void **state)
 static const struct finding *unread(void)
 {
 	list.n = 0;
-	assert_int_equal(unread_report(&m, &list), 0);
+	assert_int_equal(unread_report(&m, &waits, &list), 0);
 	assert_true(list.n <= 1);
 	return list.n ? &list.items[0] : NULL;
+}
+
+/* Roots of another job say nothing of this one. */
+static void one_whose_job_is_explained(void **state)
+{
+	static const struct job_id other = { .name = "k", .shown = "k" };
+	struct proc of_other = { .job = &other };
+
+	(void)state;
+	waits.n_roots = 1;
+	root.proc = &of_other;
+	assert_non_null(unread());
+	root.proc = &procs[0];
+	assert_null(unread());
+	waits.n_roots = 0;
 }
 
 static void one_that_is_not_read(void **state)
@@ -161,7 +176,7 @@ static void what_explains_it(void **state)
 		f->key = 91;
 		f->caused_by_key = by ? 92 : 0;
 		finding_add_rank(f, ODD, odd->key);
-		assert_int_equal(unread_report(&m, &list), 0);
+		assert_int_equal(unread_report(&m, &waits, &list), 0);
 		assert_int_equal(list.items[1].caused_by_key, 91 + by);
 	}
 }
@@ -332,6 +347,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_that_is_not_read, fresh, done),
+		cmocka_unit_test_setup_teardown(one_whose_job_is_explained, fresh, done),
 		cmocka_unit_test_setup_teardown(where_its_host_is, fresh, done),
 		cmocka_unit_test_setup_teardown(when_it_is_not_named, NULL, done),
 		cmocka_unit_test_setup_teardown(what_explains_it, fresh, done),

@@ -2,6 +2,7 @@
  *
  * outside_samples.c - see outside_samples.h.
  */
+#include "base/larger.h"
 #include "tests/unit/job/evidence.h"
 #include "tests/unit/job/outside_samples.h"
 
@@ -28,6 +29,7 @@ int start(void **state)
 	for (int r = 0; r < RANKS; r++) {
 		at[r].state = TASK_SLEEP;
 		at[r].wakes = false;
+		at[r].slept_ns = 0;
 		at[r].syscall = "futex";
 		seen[r] = true;
 	}
@@ -103,7 +105,8 @@ void tasks(void)
 
 		t.tid = place.tid = t.tgid;
 		t.task.state = at[r].state;
-		t.task.since_ns = now < JOB_T0 + 400 * MSEC || at[r].wakes ? now : JOB_T0 + MSEC;
+		t.task.since_ns =
+			now < JOB_T0 + 400 * MSEC || at[r].wakes ? now : larger(at[r].slept_ns, JOB_T0 + MSEC);
 		t.task.run_ns = at[r].state == TASK_RUNNABLE ? now - JOB_T0 : 0;
 		place.task_at.wchan = place.task_at.file = "";
 		place.task_at.syscall = at[r].syscall;

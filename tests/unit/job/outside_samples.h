@@ -28,7 +28,8 @@ extern uint64_t now;
 extern struct samples_of {
 	enum task_state state;
 	const char *syscall;
-	bool wakes; /* now and then, for a moment */
+	bool wakes;        /* now and then, for a moment */
+	uint64_t slept_ns; /* without a break since then; 0: since the begin */
 } at[RANKS];
 extern bool seen[RANKS];
 extern struct samples_stack {

@@ -7,12 +7,14 @@
 
 #include <stdlib.h>
 
+#include "base/larger.h"
 #include "detect/hang/gpu_stall.h"
 #include "detect/hang/p2p.h"
 #include "detect/hang/stalled_op.h"
 #include "detect/rank/call_site.h"
 #include "detect/rank/counters.h"
 #include "detect/rank/teardown.h"
+#include "detect/severity.h"
 #include "detect/transfer/link_cause.h"
 
 #define CONFIDENCE_NAMED 0.5         /* below it the rank may wait like the others */
@@ -44,9 +46,18 @@ static enum finding_cause cause_of(const struct proc *p, const struct rank_activ
 	}
 }
 
-uint64_t suspects_busy_limit_ns(const struct suspects *s, const struct model *m)
+struct suspects_job {
+	struct keyed keyed; /* by the job */
+	uint64_t longest_ns;
+};
+
+/* Five times what ended by itself; of what took minutes, which a job with timeouts as usual has not, only twice. */
+uint64_t suspects_busy_limit_ns(const struct suspects *s, const struct model *m, const struct job_id *job)
 {
-	return 5 * s->longest_busy_ns > m->busy_limit_ns ? 5 * s->longest_busy_ns : m->busy_limit_ns;
+	const struct suspects_job *j = keyed_find(&s->jobs, (uintptr_t)job, 0);
+	uint64_t longest = j ? j->longest_ns : 0;
+
+	return larger(m->busy_limit_ns, larger(smaller(5 * longest, WORKS_CRITICAL_NS), 2 * longest));
 }
 
 /* It went on past a Send or Recv that its peer waits for: it will not come, whatever it does. */
@@ -82,7 +93,7 @@ static bool too_early(const struct suspects *all, const struct model *m, const s
 		return true;
 	/* others delayed it until now: it has had no time to come */
 	return m->now_ns < rank_free_since_ns(p) + limit &&
-	       m->now_ns - s->pending.since_ns <= suspects_busy_limit_ns(all, m);
+	       m->now_ns - s->pending.since_ns <= suspects_busy_limit_ns(all, m, p->job);
 }
 
 static bool is_hang(const struct suspects *all, const struct model *m, const struct suspect *s, const struct culprit *c)
@@ -95,7 +106,7 @@ static bool is_hang(const struct suspects *all, const struct model *m, const str
 	default:
 		return s->is_hang || c->class == HANG_P2P_UNMATCHED ||
 		       (c->activity.what != ACTIVITY_DISK &&
-			m->now_ns - s->pending.since_ns > suspects_busy_limit_ns(all, m));
+			m->now_ns - s->pending.since_ns > suspects_busy_limit_ns(all, m, c->proc->job));
 	}
 }
 
@@ -161,7 +172,7 @@ static void habit_set(const struct suspects *all, struct suspect *s, const struc
 {
 	pause_place_read(&s->place, m, c->proc, c->tid, s->pending.since_ns);
 	c->habit = habit_of(&all->pauses, m, c->proc, c->tid, &s->place, c->activity.what, &s->pending,
-			    suspects_busy_limit_ns(all, m));
+			    suspects_busy_limit_ns(all, m, c->proc->job));
 }
 
 bool suspect_classify(const struct suspects *all, struct suspect *s, const struct model *m, const struct wait_root *r,
@@ -254,12 +265,16 @@ static const struct member *member_of(const struct proc *p, const struct pending
 	return mb;
 }
 
-/* The rank entered what its peers waited in: its communicator is there, and it is past that number. */
+/* The rank entered what its peers waited in: its communicator is there, and it is past that number; or the peer of a
+ * transfer lives, and waits no more. */
 static bool has_come(const struct proc *p, const struct pending *pend)
 {
-	const struct member *mb = member_of(p, pend);
+	const struct member *mb = member_of(p, pend), *o;
 
-	return mb && !mb->gone && (pend->space < 0 || mb->entered_seq[pend->space] > pend->seq);
+	if (!mb || mb->gone || pend->space >= 0)
+		return mb && !mb->gone && mb->entered_seq[pend->space] > pend->seq;
+	o = member_peer(mb, pend->peer);
+	return o && !o->gone && !o->proc->dead;
 }
 
 /* Its communicator is gone, and it lives: the program gave up soon and makes another, as one does that begins anew
@@ -271,27 +286,37 @@ static bool gave_up_soon(const struct proc *p, const struct pending *pend, uint6
 	return mb && mb->gone && took_ns < PHASE_TWICE_NS;
 }
 
-/* It came: work may take that long in this job, and a pause there may. Not what ended with the rank, nor what it was
- * stopped or blocked in. Reported or not. */
+void suspects_busy_learn(struct suspects *all, const struct job_id *job, uint64_t took_ns)
+{
+	struct suspects_job *j = keyed_get(&all->jobs, (uintptr_t)job, 0, sizeof(*j));
+
+	if (j)
+		j->longest_ns = larger(j->longest_ns, took_ns);
+}
+
+/* It came: work may take that long in this job, and a pause there may. Not what ended with the rank or its peers, nor
+ * what it was stopped or blocked in. Reported or not. */
 static void ended_learn(struct suspects *all, const struct model *m, const struct suspect *s, const struct proc *p)
 {
 	uint64_t took_ns = m->now_ns - s->pending.since_ns;
 
-	if (!p || p->dead || (!s->busy_since_ns && !s->is_hang))
+	if (!p || p->dead || s->was_stopped || (!s->busy_since_ns && !s->is_hang))
 		return;
-	if (took_ns > all->longest_busy_ns)
-		all->longest_busy_ns = took_ns;
-	if (has_come(p, &s->pending) || gave_up_soon(p, &s->pending, took_ns))
-		habit_learn(&all->pauses, m, p, &s->place, s->pending.since_ns);
+	if (!has_come(p, &s->pending) && !gave_up_soon(p, &s->pending, took_ns))
+		return;
+	suspects_busy_learn(all, p->job, took_ns);
+	habit_learn(&all->pauses, m, p, &s->place, s->pending.since_ns);
 }
 
 void suspects_refresh(struct suspects *all, const struct model *m)
 {
 	struct suspect **link = &all->first, *s;
 
+	jobs_forget(&all->forgetting, &all->jobs, m, NULL);
 	while ((s = *link)) {
 		const struct proc *p = model_proc(m, s->proc);
 
+		s->was_stopped |= p && proc_gone_or_stopped(p);
 		if (p && rank_still_pending(m, p, &s->pending)) {
 			link = &s->next;
 			continue;
@@ -311,4 +336,5 @@ void suspects_free(struct suspects *all)
 		free(s);
 	}
 	pauses_free(&all->pauses);
+	keyed_free(&all->jobs);
 }

@@ -7,11 +7,13 @@
 #ifndef RANKTRACE_CLASSIFY_H
 #define RANKTRACE_CLASSIFY_H
 
+#include "base/keyed.h"
 #include "detect/detect.h"
 #include "detect/hang/habit.h"
 #include "detect/hang/pending.h"
 #include "detect/hang/wait_roots.h"
 #include "detect/rank/activity.h"
+#include "detect/rank/forget.h"
 
 struct suspect {       /* a root, for as long as this one operation is pending */
 	uint64_t proc; /* its key */
@@ -19,6 +21,7 @@ struct suspect {       /* a root, for as long as this one operation is pending *
 	uint32_t tid;  /* and the thread that calls for them; 0 not known */
 	struct pending pending;
 	bool is_hang;           /* reported as one for not entering: stays one, whatever it does then */
+	bool was_stopped;       /* meanwhile, for however long: what it took says nothing of the program */
 	uint64_t busy_since_ns; /* reported as an observation */
 	enum activity was;      /* what it did when that was clear, the last time */
 	struct pause_place place;
@@ -27,8 +30,9 @@ struct suspect {       /* a root, for as long as this one operation is pending *
 
 struct suspects { /* from tick to tick */
 	struct suspect *first;
-	struct pauses pauses;     /* that ended by themselves */
-	uint64_t longest_busy_ns; /* that a rank kept its peers waiting, reported or not: it may take that long */
+	struct pauses pauses;    /* that ended by themselves */
+	struct keyed_table jobs; /* the longest of each: a rank of it may take that long */
+	struct forgetting forgetting;
 };
 
 struct culprit { /* a rank, and why it does not come; report.h makes a finding of it */
@@ -53,8 +57,10 @@ struct suspect *suspects_get(struct suspects *s, const struct model *m, const st
 struct suspect *suspects_get_seat(struct suspects *s, const struct proc *p, int device, uint32_t tid,
 				  const struct pending *pend);
 void suspects_free(struct suspects *s);
-/* Work that takes longer is a hang. */
-uint64_t suspects_busy_limit_ns(const struct suspects *s, const struct model *m);
+/* Work of a rank of this job that takes longer is a hang. */
+uint64_t suspects_busy_limit_ns(const struct suspects *s, const struct model *m, const struct job_id *job);
+/* It ended by itself, and something came of it. */
+void suspects_busy_learn(struct suspects *all, const struct job_id *job, uint64_t took_ns);
 /* `found`: of this tick so far. False: nothing is to be reported (yet). */
 bool suspect_classify(const struct suspects *all, struct suspect *s, const struct model *m, const struct wait_root *r,
 		      const struct finding_list *found, struct culprit *ret);

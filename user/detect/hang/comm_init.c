@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "detect/hang/classify.h"
 #include "detect/hang/pending.h"
 #include "detect/hang/report.h"
 #include "detect/hang/wait_graph.h"
@@ -107,11 +108,11 @@ static bool any_seat_works(const struct model *m, const struct proc *p, uint64_t
 	return false;
 }
 
-/* Some rank of the job that waits for nothing known works, or may do so. */
-static bool anyone_works(const struct model *m, uint64_t since_ns)
+/* Some rank of the creation's job that waits for nothing known works, or may do so. */
+static bool anyone_works(const struct model *m, const struct comm_init *b, uint64_t since_ns)
 {
 	for (const struct proc *p = m->procs; p; p = proc_next(p)) {
-		if (p->dead || p->is_child)
+		if (p->dead || p->is_child || p->job != b->members->proc->job)
 			continue;
 		if (p->shared && any_seat_works(m, p, since_ns))
 			return true;
@@ -217,7 +218,7 @@ int comm_init_report_rank(const struct model *m, const struct rank_ref *r, const
 
 	if (waited <= pend->limit_ns)
 		return 0;
-	if (a.what == ACTIVITY_ASLEEP && anyone_works(m, pend->since_ns))
+	if (a.what == ACTIVITY_ASLEEP && anyone_works(m, pend->init, pend->since_ns))
 		a.what = ACTIVITY_BUSY;
 	if (!at_work(a.what) || waited > busy_limit_ns)
 		return report_rank(m, r, pend, &a, FINDING_HANG, found);
@@ -242,7 +243,7 @@ static bool ref_waits(const struct model *m, const struct rank_ref *r)
 	return node.tid && (rank_node_waits(&node) || comm_init_thread_waits(m, r->proc, node.tid));
 }
 
-int comm_init_report_seats(const struct model *m, uint64_t busy_limit_ns, struct finding_list *found)
+int comm_init_report_seats(const struct model *m, const struct suspects *all, struct finding_list *found)
 {
 	struct rank_ref missing[INIT_MISSING_MAX];
 	int err = 0;
@@ -254,7 +255,9 @@ int comm_init_report_seats(const struct model *m, uint64_t busy_limit_ns, struct
 		for (int i = 0; i < n && !err; i++) {
 			pend.limit_ns = comm_init_limit_ns(m, missing[i].proc);
 			if (missing[i].seat && !ref_waits(m, &missing[i]))
-				err = comm_init_report_rank(m, &missing[i], &pend, busy_limit_ns, found);
+				err = comm_init_report_rank(m, &missing[i], &pend,
+							    suspects_busy_limit_ns(all, m, missing[i].proc->job),
+							    found);
 		}
 	}
 	return err;
@@ -283,7 +286,7 @@ static bool missing_here(const struct model *m, const struct comm_init *b, const
 
 /* The id went to a part of the job, or ranks of other nodes are missing: what is known is reported, no rank is named.
  */
-static int report_unnamed(const struct model *m, uint64_t busy_limit_ns, struct finding_list *found)
+static int report_unnamed(const struct model *m, const struct suspects *all, struct finding_list *found)
 {
 	struct rank_ref rest[INIT_MISSING_MAX];
 	struct finding *f;
@@ -299,7 +302,8 @@ static int report_unnamed(const struct model *m, uint64_t busy_limit_ns, struct 
 		if (since == UINT64_MAX || !comm_init_incomplete(b) || (exact && n) ||
 		    m->now_ns < since + comm_init_limit_ns(m, b->members->proc))
 			continue;
-		hang = n > 0 && (m->now_ns > since + busy_limit_ns || !anyone_works(m, since));
+		hang = n > 0 && (m->now_ns > since + suspects_busy_limit_ns(all, m, b->members->proc->job) ||
+				 !anyone_works(m, b, since));
 		if (!hang && m->now_ns < since + REPORT_BUSY_NS)
 			continue;
 		f = init_finding(m, b, hang ? FINDING_HANG : FINDING_OBSERVATION, found);
@@ -403,9 +407,9 @@ static int report_outside(const struct model *m, struct finding_list *found)
 	return err;
 }
 
-int comm_init_report_rest(const struct model *m, uint64_t busy_limit_ns, struct finding_list *found)
+int comm_init_report_rest(const struct model *m, const struct suspects *all, struct finding_list *found)
 {
-	int err = report_unnamed(m, busy_limit_ns, found);
+	int err = report_unnamed(m, all, found);
 
 	return err ? err : report_outside(m, found);
 }

@@ -116,10 +116,11 @@ static void host_refresh(struct gpu_stall_job *j, const struct model *m, struct 
 	struct suspect *s = &j->host;
 	const struct proc *p = s->proc ? model_proc(m, s->proc) : NULL;
 
+	s->was_stopped |= p && proc_gone_or_stopped(p);
 	if (!s->proc || j->waits_ns == s->pending.since_ns)
 		return;
-	if (p && !p->dead && j->moved_ns > s->pending.since_ns && (s->busy_since_ns || s->is_hang)) {
-		all->longest_busy_ns = larger(all->longest_busy_ns, m->now_ns - s->pending.since_ns);
+	if (p && !p->dead && !s->was_stopped && j->moved_ns > s->pending.since_ns && (s->busy_since_ns || s->is_hang)) {
+		suspects_busy_learn(all, p->job, m->now_ns - s->pending.since_ns);
 		habit_learn(&all->pauses, m, p, &s->place, s->pending.since_ns);
 	}
 	*s = (struct suspect){ 0 };
@@ -279,7 +280,7 @@ static uint64_t worked_for_ns(struct gpu_stall_job *j, const struct model *m, co
 static void limits_set(struct finding *f, struct gpu_stall_job *j, const struct model *m, const struct suspects *all,
 		       const struct gpu_odd *o)
 {
-	uint64_t busy = suspects_busy_limit_ns(all, m), worked = worked_for_ns(j, m, o),
+	uint64_t busy = suspects_busy_limit_ns(all, m, j->job), worked = worked_for_ns(j, m, o),
 		 critical = critical_ns(j, m, o);
 
 	if (!o->proc && worked)

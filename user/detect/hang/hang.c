@@ -12,7 +12,7 @@
  *   3. deadlock.h      cycles that stand; classify.h: why a root does not come.
  *      shared_process.c: ranks that share a process, which are in no graph.
  *   4. comm_init.h     ranks that no init has been entered by: they are in no communicator, so in no graph.
- *   5. unobserved.h, stalled_op.h, uncounted.h, gpu_stall.h  only where no root and no cycle explains the wait: a
+ *   5. unobserved.h, stalled_op.h, uncounted.h, gpu_stall.h  only of jobs in which none of these explains the wait: a
  *                      rank whose memory cannot be read; an operation that all entered and that does not end; where no
  *                      call is seen, by where the hosts are, and by what the GPUs do meanwhile.
  *
@@ -46,7 +46,7 @@ static int roots_find(const struct model *m, struct wait_roots *roots, struct wa
 {
 	int err = 0;
 
-	roots->n_roots = roots->n_cycles = 0;
+	roots->n_roots = roots->n_cycles = roots->n_named = 0;
 	roots->missing = NULL;
 	if (wait_graph_needed(m))
 		err = wait_roots_find(m, roots);
@@ -75,7 +75,7 @@ static int roots_report(struct hang *h, const struct model *m, struct finding_li
 
 		if (s && s->pending.space == SPACE_INIT)
 			err = comm_init_report_rank(m, &(struct rank_ref){ r->proc, NULL }, &s->pending,
-						    suspects_busy_limit_ns(&h->suspects, m), found);
+						    suspects_busy_limit_ns(&h->suspects, m, r->proc->job), found);
 		else if (s && suspect_classify(&h->suspects, s, m, r, found, &c))
 			err = culprit_report_of(m, &c, h->roots.n_roots, found);
 	}
@@ -86,7 +86,7 @@ static int roots_report(struct hang *h, const struct model *m, struct finding_li
 static int hang_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	struct hang *h = state;
-	int err, n_shared = 0;
+	int err;
 
 	suspects_refresh(&h->suspects, m);
 	err = stalled_ops_refresh(&h->stalled_ops, m);
@@ -103,13 +103,11 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	if (!err)
 		err = roots_report(h, m, found);
 	if (!err)
-		err = shared_report(&h->suspects, m, found, &n_shared);
+		err = shared_report(&h->suspects, m, &h->roots, found);
 	if (!err)
-		err = comm_init_report_rest(m, suspects_busy_limit_ns(&h->suspects, m), found);
-	if (err || n_shared)
-		return err;
-	if (!h->roots.n_roots && !h->roots.n_cycles)
-		err = unread_report(m, found);
+		err = comm_init_report_rest(m, &h->suspects, found);
+	if (!err)
+		err = unread_report(m, &h->roots, found);
 	if (!err)
 		err = stalled_op_report(&h->stalled_ops, m, &h->roots, found);
 	if (!err)

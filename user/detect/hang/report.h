@@ -24,8 +24,8 @@ uint64_t standing_key(const struct finding_list *found, uint64_t blocked, uint64
 void comm_waiting_note(struct finding *f, struct finding_list *found, const struct comm *c);
 
 /* shared_process.c: names the ranks of shared processes (rank/seats.h) that lack an operation past its limit and wait
- * for no rank. *ret_n: findings. 0 or -ENOMEM. */
-int shared_report(struct suspects *all, const struct model *m, struct finding_list *found, int *ret_n);
+ * for no rank, and adds their jobs to what `roots` explain. 0 or -ENOMEM. */
+int shared_report(struct suspects *all, const struct model *m, struct wait_roots *roots, struct finding_list *found);
 
 /* Evidence known_phase, pauses_before, longest_pause_s: what ended there before, if anything did. */
 void habit_note(struct finding *f, struct finding_list *found, const struct habit *h);

@@ -163,3 +163,37 @@ bool roots_undecided(const struct model *m, uint64_t since_ns)
 				return true;
 	return false;
 }
+
+/* --- what they explain --- */
+
+bool wait_roots_explain(const struct wait_roots *found, const struct job_id *job)
+{
+	if (found->missing_waited_for && found->missing == job)
+		return true;
+	for (int i = 0; i < found->n_roots; i++)
+		if (found->roots[i].proc->job == job)
+			return true;
+	for (int i = 0; i < found->n_cycles; i++)
+		if (found->cycles[i].n_hops && found->cycles[i].hops[0].rank.proc->job == job)
+			return true;
+	for (int i = 0; i < found->n_named; i++)
+		if (found->named[i] == job)
+			return true;
+	return false;
+}
+
+int wait_roots_named(struct wait_roots *found, const struct job_id *job)
+{
+	int cap = found->cap_named ? 2 * found->cap_named : 8;
+	const struct job_id **grown = found->named;
+
+	if (found->n_named == found->cap_named) {
+		grown = realloc(found->named, (size_t)cap * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		found->cap_named = cap;
+	}
+	found->named = grown;
+	found->named[found->n_named++] = job;
+	return 0;
+}

@@ -144,14 +144,27 @@ static int proc_report(struct suspects *all, const struct model *m, const struct
 	return err;
 }
 
-int shared_report(struct suspects *all, const struct model *m, struct finding_list *found, int *ret_n)
+static int jobs_named(const struct model *m, const struct finding_list *found, size_t first, struct wait_roots *roots)
+{
+	int err = 0;
+
+	for (size_t i = first; i < found->n && !err; i++) {
+		const struct finding *f = &found->items[i];
+		const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
+
+		if (p && !wait_roots_explain(roots, p->job))
+			err = wait_roots_named(roots, p->job);
+	}
+	return err;
+}
+
+int shared_report(struct suspects *all, const struct model *m, struct wait_roots *roots, struct finding_list *found)
 {
 	size_t before = found->n;
-	int err = comm_init_report_seats(m, suspects_busy_limit_ns(all, m), found);
+	int err = comm_init_report_seats(m, all, found);
 
 	for (const struct proc *p = m->procs; p != m->past && !err; p = proc_next(p))
 		if (p->shared)
 			err = proc_report(all, m, p, found);
-	*ret_n = (int)(found->n - before);
-	return err;
+	return err ? err : jobs_named(m, found, before, roots);
 }

@@ -17,7 +17,9 @@
 #include "detect/rank/call_site.h"
 #include "detect/rank/counters.h"
 #include "detect/rank/gpu_work.h"
+#include "detect/rank/init_missing.h"
 #include "detect/rank/places.h"
+#include "detect/rank/progress.h"
 
 #define FRESH_NS 5000000000ull /* what was not sampled for that long is not known to stand */
 #define CONFIDENCE_STACKS 0.7  /* that its peers wait for it is an inference */
@@ -27,11 +29,10 @@
 struct uncounted_job {
 	struct keyed keyed; /* by the job */
 	const struct job_id *job;
-	/* of this tick */
-	uint64_t moved_ns; /* the newest sign of progress of any rank */
+	struct progress progress; /* as of this tick; so are these */
 	int n_ranks, world;
 	bool unfit; /* a creation waits, a counter lags or was not read, a process is several ranks */
-	/* the pause that was reported; proc 0: none */
+	/* the pause of a sleeper that was reported last, and is not over; proc 0: none */
 	uint64_t proc, since_ns;
 	struct pause_place place;
 };
@@ -60,12 +61,8 @@ static bool member_stands(const struct model *m, const struct member *mb, struct
 	return comm_even(memo, mb->comm);
 }
 
-/* That one is gone, there at its last sample, is progress, too. That one is met is none: it may be minutes old. */
 static void member_read(struct uncounted_job *j, const struct model *m, const struct member *mb, struct even_memo *memo)
 {
-	const struct samples *s = &mb->samples;
-
-	j->moved_ns = larger(j->moved_ns, mb->gone ? s->seen_ns : s->moved ? s->since_ns : 0);
 	if (mb->gone)
 		return;
 	j->unfit = j->unfit || !member_stands(m, mb, memo);
@@ -74,7 +71,7 @@ static void member_read(struct uncounted_job *j, const struct model *m, const st
 
 static void rank_read(struct uncounted_job *j, const struct model *m, const struct proc *p, struct even_memo *memo)
 {
-	j->moved_ns = larger(j->moved_ns, larger(p->dead ? p->exit_ns : p->first_ns, p->last_call_ns));
+	progress_read(&j->progress, p);
 	if (p->dead)
 		return;
 	j->n_ranks++;
@@ -86,9 +83,9 @@ static void rank_read(struct uncounted_job *j, const struct model *m, const stru
 
 static void job_begin(struct uncounted_job *j, const struct model *m)
 {
-	j->moved_ns = 0;
+	j->progress = (struct progress){ 0 };
 	j->n_ranks = j->world = 0;
-	j->unfit = m->comm_inits != NULL; /* who is missing there is known otherwise */
+	j->unfit = job_creates(m, j->job); /* who is missing there is known otherwise */
 }
 
 static int jobs_read(struct keyed_table *t, const struct model *m)
@@ -133,7 +130,7 @@ static uint64_t stack_ns(const struct uncounted_job *j, const struct proc *p)
 {
 	const struct task *t = call_site_task(p);
 
-	return t && t->stack.ns > j->moved_ns && (*t->stack.native || *t->stack.python) ? t->stack.ns : 0;
+	return t && t->stack.ns > j->progress.changed_ns && (*t->stack.native || *t->stack.python) ? t->stack.ns : 0;
 }
 
 /* One that waits in NCCL may wake up there now and then; elsewhere a stack counts while that sleep lasts. */
@@ -189,7 +186,7 @@ static struct hosts hosts_look(const struct uncounted_job *j, const struct model
 		if (place == HOST_ELSEWHERE || place == HOST_HALTED)
 			odd_add(&h, m, p, place);
 	}
-	h.since_ns = h.since_ns ? larger(h.since_ns, j->moved_ns) : 0;
+	h.since_ns = h.since_ns ? larger(h.since_ns, j->progress.changed_ns) : 0;
 	return h;
 }
 
@@ -291,14 +288,15 @@ static struct habit habit_read(struct uncounted_job *j, const struct model *m, c
 		j->place = (struct pause_place){ 0 };
 	}
 	pause_place_read(&j->place, m, h->odd, 0, 0); /* its stack is of now: place_of() */
-	return habit_of(&all->pauses, m, h->odd, 0, &j->place, ACTIVITY_ASLEEP, &pend, suspects_busy_limit_ns(all, m));
+	return habit_of(&all->pauses, m, h->odd, 0, &j->place, ACTIVITY_ASLEEP, &pend,
+			suspects_busy_limit_ns(all, m, j->job));
 }
 
 static int odd_report(struct uncounted_job *j, const struct model *m, const struct suspects *all, const struct hosts *h,
 		      const struct rank_activity *a, const struct gpu_odd *gpu, struct finding_list *found)
 {
-	struct habit habit = habit_read(j, m, all, h);
 	struct finding *f = finding_new(j, h, found);
+	struct habit habit;
 
 	if (!f)
 		return -ENOMEM;
@@ -309,6 +307,7 @@ static int odd_report(struct uncounted_job *j, const struct model *m, const stru
 	finding_add_rank(f, proc_rank(h->odd), h->odd->key);
 	note_waiting(f, found, j, m, h);
 	if (f->class == HANG_MISSING_ENTER) {
+		habit = habit_read(j, m, all, h);
 		f->warning_after_ns = habit.warning_after_ns;
 		f->critical_after_ns = habit.critical_after_ns;
 		habit_note(f, found, &habit);
@@ -333,7 +332,7 @@ static int none_report(const struct uncounted_job *j, const struct model *m, con
 	f->cause = CAUSE_NOT_KNOWN;
 	f->confidence = CONFIDENCE_NONE;
 	f->subject = subject_job(j->job->name, j->job->nth, j->job->shown);
-	f->warning_after_ns = suspects_busy_limit_ns(all, m);
+	f->warning_after_ns = suspects_busy_limit_ns(all, m, j->job);
 	f->critical_after_ns = may_be_first(j, m, h, true) ? UINT64_MAX : 2 * f->warning_after_ns;
 	finding_identify(f, "uncounted", 1, 0);
 	note_waiting(f, found, j, m, h);
@@ -373,23 +372,24 @@ int uncounted_report(struct uncounted *u, const struct model *m, const struct su
 	int err = 0;
 
 	for (struct uncounted_job *j = u->jobs.all; j && !err; j = j->keyed.next)
-		if (may_judge(j, m) && m->now_ns >= j->moved_ns + COMM_CARE_NS && !wait_roots_explain(roots, j->job) &&
-		    !hang_is_reported(found, m, j->job))
+		if (may_judge(j, m) && m->now_ns >= j->progress.changed_ns + COMM_CARE_NS &&
+		    !wait_roots_explain(roots, j->job) && !hang_is_reported(found, m, j->job))
 			err = job_report(j, m, all, found);
 	return err;
 }
 
 /* --- over ticks --- */
 
-/* The job goes on, or the rank woke up. */
+/* It is over when the job goes on: a rank that woke up may sleep again. Stopped or blocked it has no habit. */
 static void ended_learn(struct uncounted_job *j, const struct model *m, struct suspects *all)
 {
 	const struct proc *p = j->proc ? model_proc(m, j->proc) : NULL;
-	uint64_t asleep = p && !p->dead ? asleep_since(m, places_main_task(p)) : 0;
+	bool teaches = p && !p->dead && place_of(j, m, p) != HOST_HALTED &&
+		       progress_by_itself(&j->progress, j->since_ns, m->now_ns);
 
-	if (!j->proc || (asleep && asleep <= j->since_ns && j->moved_ns <= j->since_ns))
+	if (teaches && j->progress.went_on_ns <= j->since_ns)
 		return;
-	if (p && !p->dead)
+	if (teaches)
 		habit_learn(&all->pauses, m, p, &j->place, j->since_ns);
 	j->proc = 0;
 }
@@ -427,8 +427,8 @@ static int job_unread(const struct uncounted_job *j, const struct model *m, uint
 	uint64_t since_ns = hosts_look(j, m).since_ns;
 	int n = 0;
 
-	if (!may_judge(j, m) || m->now_ns < j->moved_ns + COMM_CARE_NS - ahead_ns ||
-	    (!one_rests(j, m, ahead_ns) && !gpu_some_without_work(m, j->job, j->moved_ns)))
+	if (!may_judge(j, m) || m->now_ns < j->progress.changed_ns + COMM_CARE_NS - ahead_ns ||
+	    (!one_rests(j, m, ahead_ns) && !gpu_some_without_work(m, j->job, j->progress.changed_ns)))
 		return 0;
 	for (const struct proc *p = m->procs; p != m->past && n < max; p = proc_next(p))
 		if (is_of_job(j, p) && place_of(j, m, p) != HOST_HALTED && !p->outside.stacks_unread &&

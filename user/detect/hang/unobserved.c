@@ -70,13 +70,15 @@ static uint64_t only_one_unread_since(const struct comm *c)
 	return since;
 }
 
-/* The communicator that one rank is missing from and all others do not move in, the one used most; NULL: none. */
-static const struct comm *unread_comm(const struct model *m)
+/* The communicator that one rank is missing from and all others do not move in, the one used most; NULL: none. `roots`:
+ * not of a job that they explain; NULL: of any. */
+static const struct comm *unread_comm(const struct model *m, const struct wait_roots *roots)
 {
 	const struct comm *best = NULL;
 
 	for (const struct comm *c = m->comms; c; c = c->next)
-		if (only_one_unread_since(c) && (!best || c->highest_seq[SEQ_COLL] > best->highest_seq[SEQ_COLL]))
+		if (only_one_unread_since(c) && (!best || c->highest_seq[SEQ_COLL] > best->highest_seq[SEQ_COLL]) &&
+		    !(roots && wait_roots_explain(roots, c->members->proc->job)))
 			best = c;
 	return best;
 }
@@ -127,10 +129,10 @@ static void waiting_note(struct finding *f, const struct model *m, const struct 
 	finding_note_text(f, EVIDENCE_SEQ_IS, "the last that peers entered; it may lack earlier ones too");
 }
 
-int unread_report(const struct model *m, struct finding_list *found)
+int unread_report(const struct model *m, const struct wait_roots *roots, struct finding_list *found)
 {
 	const struct proc *p = unread_rank(m);
-	const struct comm *c = p ? unread_comm(m) : NULL;
+	const struct comm *c = p && !wait_roots_explain(roots, p->job) ? unread_comm(m, roots) : NULL;
 	struct finding *f;
 
 	if (!c)
@@ -309,7 +311,7 @@ static struct finding *finding_of(const struct absent *a, enum finding_kind kind
 
 static int gone_report(const struct model *m, const struct absent *a, struct finding_list *found)
 {
-	const struct comm *waits = a->n == 1 ? unread_comm(m) : NULL;
+	const struct comm *waits = a->n == 1 ? unread_comm(m, NULL) : NULL;
 	struct finding *f = finding_of(a, FINDING_HANG, a->comm->nranks - a->comm->n_seen, found);
 
 	if (!f)

@@ -13,7 +13,7 @@
 /* Roots that may themselves wait for an absent rank are dropped; then, if nothing else explains why all do not move,
  * that rank is reported. Of several hosts: ranks of which no host has data, as unobserved. 0 or -ENOMEM. */
 int absent_report(const struct model *m, struct wait_roots *waits, struct finding_list *found);
-/* A hang/host_blocked of the unread rank; called where there is no root. 0 or -ENOMEM. */
-int unread_report(const struct model *m, struct finding_list *found);
+/* A hang/host_blocked of the unread rank, in a job that `roots` do not explain. 0 or -ENOMEM. */
+int unread_report(const struct model *m, const struct wait_roots *roots, struct finding_list *found);
 
 #endif

@@ -429,22 +429,10 @@ int wait_roots_soon(const struct model *m, uint64_t ahead_ns, struct wait_roots 
 	return any ? roots_find(m, ahead_ns, found) : 0;
 }
 
-bool wait_roots_explain(const struct wait_roots *found, const struct job_id *job)
-{
-	if (found->missing_waited_for && found->missing == job)
-		return true;
-	for (int i = 0; i < found->n_roots; i++)
-		if (found->roots[i].proc->job == job)
-			return true;
-	for (int i = 0; i < found->n_cycles; i++)
-		if (found->cycles[i].n_hops && found->cycles[i].hops[0].rank.proc->job == job)
-			return true;
-	return false;
-}
-
 void wait_roots_free(struct wait_roots *found)
 {
 	for (int i = 0; i < CYCLES_MAX; i++)
 		free(found->cycles[i].ranks);
 	free(found->roots);
+	free(found->named);
 }

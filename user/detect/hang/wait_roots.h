@@ -49,6 +49,8 @@ struct wait_roots {
 	int n_roots, cap_roots, n_cycles;
 	const struct job_id *missing; /* no process is seen of some of this job's ranks; NULL: of none */
 	bool missing_waited_for;      /* and all others wait for these */
+	const struct job_id **named;  /* of a process that is several ranks something is reported: its job */
+	int n_named, cap_named;
 };
 
 /* `found`: zeroed at first, reused from tick to tick. 0 or -ENOMEM. */
@@ -57,13 +59,14 @@ int wait_roots_find(const struct model *m, struct wait_roots *found);
  * who wants to know more of them by then. */
 int wait_roots_soon(const struct model *m, uint64_t ahead_ns, struct wait_roots *found);
 void wait_roots_free(struct wait_roots *found);
-/* A rank of this job is a root or in a cycle: what else stands in it follows from that. */
-bool wait_roots_explain(const struct wait_roots *found, const struct job_id *job);
 uint64_t awaited_comm(const struct awaited *in); /* as a finding has it */
 /* One more of `n` in an array of CYCLE_COMMS_MAX, if it is none of these. Returns how many there are then. */
 int cycle_comm_add(uint64_t *comms, int n, uint64_t comm);
 
 /* roots_filter.c */
+/* A rank of this job is a root, in a cycle or was named: what else stands in it follows from that. */
+bool wait_roots_explain(const struct wait_roots *found, const struct job_id *job);
+int wait_roots_named(struct wait_roots *found, const struct job_id *job); /* 0 or -ENOMEM */
 /* Send and Recv are in no counter: a rank that waits in one looks like a root. Of several roots those go whose main
  * thread sits where that of a waiting rank sits, if others remain; else any may be the root, and their confidence
  * drops. So it does for a single one that shares a communicator with ranks that are not seen: it may wait for those;

@@ -34,6 +34,15 @@ uint64_t comm_init_limit_ns(const struct model *m, const struct proc *p)
 	return proc_gone_or_stopped(p) ? m->hang_floor_ns : INIT_LIMIT_NS;
 }
 
+bool job_creates(const struct model *m, const struct job_id *job)
+{
+	for (const struct comm_init *b = m->comm_inits; b; b = b->next)
+		for (const struct comm_init_member *bm = b->members; bm; bm = bm->next)
+			if (bm->proc->job == job)
+				return true;
+	return false;
+}
+
 struct called {
 	const struct proc *proc;
 	int rank; /* of a process that is several ranks: which called, as in struct comm_init_member; else 0 */

@@ -22,6 +22,8 @@ static inline bool comm_init_incomplete(const struct comm_init *b)
 }
 
 uint64_t comm_init_key(const struct comm_init *b); /* the same from tick to tick */
+/* Some rank of the job is in a creation that is pending. */
+bool job_creates(const struct model *m, const struct job_id *job);
 /* When the first of those that wait in it came; UINT64_MAX: none waits. */
 uint64_t comm_init_since_ns(const struct comm_init *b);
 uint64_t comm_init_limit_ns(const struct model *m, const struct proc *p);
