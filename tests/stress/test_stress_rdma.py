@@ -142,6 +142,37 @@ def ordinary():
     check("two ports, two MTUs", *two_equal, 1, {"sim0", "sim1"}, "port", "which one is right, nothing says")
 
 
+def roles():
+    """Cards of one chip for several ends: slower, with another MTU, or without a cable by design."""
+    slow, storage = "200 Gb/sec (2X NDR)", "MT_0000000892"
+    for what, how, notes in (
+            ("a storage card among four", dict(n=5, boards={4: storage}, speeds={4: slow}, SIM_VERBS_MTU="4:1024",
+                                               SIM_VERBS_SLOW="4:1"), []),
+            ("a slower link alone", dict(n=4, boards={3: storage}, speeds={3: slow}, SIM_VERBS_SLOW="3:1"), []),
+            ("two like cards are slower", dict(n=6, speeds={4: slow, 5: slow}), ["speed and width 200 Gb/sec"]),
+            ("two like cards have no cable", dict(n=6, SIM_VERBS_DOWN="4,5"), ["sim4:1 is DOWN and not tested (4"])):
+        status, by, err = Verbs(**how).lines(*ONE, *LINKS)
+        check(what, status, by, err, 0)
+        said = by["end"][0].get("notes", [])
+        job.check(all(any(n in x for x in said) for n in notes), f"{what}: {said}")
+
+
+def roles_of_hosts():
+    slow = "200 Gb/sec (2X NDR)"
+    for what, n, speeds, down, node, words in (
+            ("one rail is slower on all", 3, [{2: slow}] * 3, None, None, ""),
+            ("but on one host", 3, [{2: slow}, {2: slow}, {}], None, "node2", "of 2 of 3 ports of its name 200"),
+            ("one host's card trained down", 2, [{}, {2: slow}], None, "node1", "of 5 of 6 ports of its kind 400"),
+            ("one rail has no cable", 3, [{}] * 3, {0: 2, 1: 2, 2: 2}, None, ""),
+            ("on one host", 3, [{}] * 3, {1: 2}, "node1", "it is DOWN, 2 of 2 others of its name are up"),
+            ("on one of two", 2, [{}] * 2, {1: 2}, "node1", "it is DOWN, 1 of 1 others of its name are up")):
+        envs = {i: dict(speeds=speeds[i], **(dict(SIM_VERBS_DOWN=down[i]) if i in (down or {}) else {}))
+                for i in range(n)}
+        status, by, err = launched(n, *ONE, *LINKS, ports=3, envs=envs)[0]
+        check(what, status, by, err, 1 if node else 0, "sim2", "port" if node else None, words)
+        job.check({f["subject"]["host"] for f in by.get("fault", [])} == ({node} if node else set()), f"{what}: {by}")
+
+
 def baseline():
     v = Verbs(2)
     path = f"{v.dir}/baseline"
@@ -371,7 +402,7 @@ def hosts():
     job.check(len(mesh) == 6 * 5 and all(c["checked"] for c in mesh), f"{len(mesh)} of 30 links of the mesh")
     runs = launched(3, *ONE, *LINKS, envs={1: dict(SIM_VERBS_MTU="1:1024")})
     status, by, err = runs[0]
-    check("another MTU on one host", status, by, err, 1, "sim1", "port", "active MTU 1024, of 5 of 6")
+    check("another MTU on one host", status, by, err, 1, "sim1", "port", "active MTU 1024, of 2 of 3 ports of its name")
     hosts_of = {f["subject"]["host"] for f in by["fault"]}
     job.check(hosts_of == {"node1"} and [r[0] for r in runs] == [1] * 3, f"{by['fault']}")
     runs = launched(2, *ONE, *LINKS, skip=[1], limit="2")
@@ -459,7 +490,8 @@ def receives():
 
 
 library()
-cases = (healthy, own_cpus, receives, faults, dips, ordinary, baseline, refusals, interrupted, hosts, holes, names,
+cases = (healthy, own_cpus, receives, faults, dips, ordinary, roles, roles_of_hosts,
+         baseline, refusals, interrupted, hosts, holes, names,
          hosts_interrupted, hosts_list, host_dies)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     begin_s = time.monotonic()

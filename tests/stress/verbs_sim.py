@@ -36,9 +36,9 @@ def put(path, text):
 
 class Verbs:
     """n devices sim0... of one host, or of one of several (shared: what their queue pairs are in); name: three other
-    letters than sim."""
+    letters than sim; boards: what card a device is on, if it is another one than the others'."""
 
-    def __init__(self, n=3, shared=None, speeds=None, nodes="0", name="sim", **env):
+    def __init__(self, n=3, shared=None, speeds=None, nodes="0", name="sim", boards=None, **env):
         self.dir = tempfile.mkdtemp(prefix="ranktrace-rdma-")
         job.dirs.append(self.dir)
         self.n, sys_root = n, f"{self.dir}/sys"
@@ -46,6 +46,7 @@ class Verbs:
         for i in range(n):
             port = f"{sys_root}/class/infiniband/{name}{i}/ports/1"
             put(f"{port}/rate", (speeds or {}).get(i, SPEED))
+            put(f"{sys_root}/class/infiniband/{name}{i}/board_id", (boards or {}).get(i, "MT_0000000838"))
             put(f"{sys_root}/class/infiniband/{name}{i}/device/numa_node", 0)
             for gid, kind in enumerate(("IB/RoCE v1", "RoCE v2")):
                 put(f"{port}/gid_attrs/types/{gid}", kind)

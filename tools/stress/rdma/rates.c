@@ -54,12 +54,17 @@ static int apart_of(const struct rdma_run *run, const struct rdma_measured *m)
 	return NODE_OWN;
 }
 
+static bool is_as_fast(const struct rdma_port *a, const struct rdma_port *b)
+{
+	return ports_alike(a, b) && a->gbits == b->gbits;
+}
+
 static bool is_like(const struct rdma_run *run, const struct rdma_measured *a, const struct rdma_measured *b)
 {
 	return a->shape == b->shape && a->of.operation == b->of.operation && a->of.measure == b->of.measure &&
 	       a->of.bytes == b->of.bytes && apart_of(run, a) == apart_of(run, b) &&
-	       ports_alike(port_of(run, a->from), port_of(run, b->from)) &&
-	       ports_alike(port_of(run, a->to), port_of(run, b->to));
+	       is_as_fast(port_of(run, a->from), port_of(run, b->from)) &&
+	       is_as_fast(port_of(run, a->to), port_of(run, b->to));
 }
 
 static bool is_measured(const struct rdma_measured *m)
@@ -94,7 +99,8 @@ static void baseline_measure(const struct rdma_run *run, const struct rdma_measu
 
 static void row_take(const struct rdma_run *run, const struct rdma_measured *m, struct bounds *b)
 {
-	const struct rate_row *row = rate_row_find(port_of(run, m->from)->gbits);
+	double from = port_of(run, m->from)->gbits, to = port_of(run, m->to)->gbits;
+	const struct rate_row *row = rate_row_find(from < to ? from : to);
 
 	if (!row || m->of.operation != RDMA_WRITE || m->of.measure != RDMA_BANDWIDTH || m->from == m->to ||
 	    m->of.bytes < TABLE_BYTES_MIN)

@@ -187,6 +187,7 @@ int port_read(struct rdma_host *host, struct verbs_device_context *context, stru
 		device.max_qp_rd_atom < device.max_qp_init_rd_atom ? device.max_qp_rd_atom : device.max_qp_init_rd_atom;
 	p->soft = is_soft(p);
 	snprintf(p->firmware, sizeof(p->firmware), "%.60s", device.fw_ver);
+	line_read(p, p->board, sizeof(p->board), "board_id");
 	line_read(p, p->speed, sizeof(p->speed), "ports/%d/rate", p->number);
 	p->gbits = p->soft ? 0 : strtod(p->speed, NULL);
 	p->node = line_read(p, text, sizeof(text), "device/numa_node") ? atoi(text) : -1;
