@@ -173,6 +173,34 @@ def roles_of_hosts():
         job.check({f["subject"]["host"] for f in by.get("fault", [])} == ({node} if node else set()), f"{what}: {by}")
 
 
+def fabrics():
+    """InfiniBand fabrics with one subnet prefix, two link layers, a port whose network is not known: what cannot be
+    linked is no fault. A dead port beside three like it is one, and so is a rail that is dead between two hosts."""
+    ib, no_fault = dict(SIM_VERBS_SUBNET="9:0"), "two InfiniBand fabrics"
+    for what, how, args, bad, note in (
+            ("two fabrics", dict(SIM_VERBS_FABRICS="0011"), LINKS, None, no_fault),
+            ("four", dict(SIM_VERBS_FABRICS="0123"), ["--shapes", "loopback,mesh"], None, no_fault),
+            ("a dead port", dict(SIM_VERBS_FABRICS="0001"), LINKS, "sim3", None),
+            ("another card on its own", dict(SIM_VERBS_FABRICS="0001", boards={3: "MT_0"}), LINKS, None, no_fault),
+            ("a dead link", dict(SIM_VERBS_DEAD_LINK="0:1"), LINKS, {"sim0", "sim1"}, None),
+            ("two subnet managers", dict(SIM_VERBS_SM="1122", SIM_VERBS_FABRICS="0011"), LINKS, None, "on 2 networks"),
+            ("two link layers", dict(SIM_VERBS_ETHERNET=3, SIM_VERBS_FABRICS="0001"), ["--shapes", "ring,mesh"], None,
+             None)):
+        status, by, err = Verbs(4, **ib, **how).lines(*ONE, *args)
+        check(what, status, by, err, 1 if bad else 0, bad, "dead_link" if bad else None)
+        notes = by["end"][0].get("notes", [])
+        job.check(note is None or len([n for n in notes if note in n]) == 1, f"{what}: {notes}")
+    status, by, err = Verbs(3, SIM_VERBS_NO_ADDRESS=1, SIM_VERBS_FABRICS="010").lines(*ONE, *LINKS)
+    check("a network that is not known", status, by, err, 0)
+    links = {(c["from"]["device"], c["to"]["device"]) for c in by["port_case"]}
+    job.check(links == {("sim0", "sim2"), ("sim2", "sim0")}, f"{links}")
+    job.check(any("the network of sim1:1 is not known" in n for n in by["end"][0]["notes"]), f"{by['end']}")
+    for what, env, args, code in (("rails are fabrics", dict(ib, SIM_VERBS_FABRICS="01"), ["--shapes", "mesh"], 0),
+                                  ("a dead rail", dict(ib, SIM_VERBS_DEAD=1), LINKS, 1)):
+        status, by, err = launched(2, *ONE, *args, envs={0: env, 1: env})[0]
+        check(what, status, by, err, code, "sim1", "dead_link" if code else None)
+
+
 def baseline():
     v = Verbs(2)
     path = f"{v.dir}/baseline"
@@ -491,7 +519,7 @@ def receives():
 
 library()
 cases = (healthy, own_cpus, receives, faults, dips, ordinary, roles, roles_of_hosts,
-         baseline, refusals, interrupted, hosts, holes, names,
+         fabrics, baseline, refusals, interrupted, hosts, holes, names,
          hosts_interrupted, hosts_list, host_dies)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     begin_s = time.monotonic()

@@ -273,7 +273,7 @@ bool link_has_failed(const struct rdma_run *run, int from, int to)
 	for (int i = 0; i < run->n_measured; i++) {
 		const struct rdma_measured *m = &run->measured[i];
 
-		if (m->from == from && m->to == to && m->result.status >= RDMA_FAILED)
+		if (m->from == from && m->to == to && (m->result.status >= RDMA_FAILED || m->is_excused))
 			return true;
 	}
 	return false;

@@ -22,6 +22,11 @@ bool ports_alike(const struct rdma_port *a, const struct rdma_port *b)
 	       !strcmp(a->board, b->board);
 }
 
+bool ports_as_fast(const struct rdma_port *a, const struct rdma_port *b)
+{
+	return ports_alike(a, b) && a->gbits == b->gbits;
+}
+
 static const char *state_name(int state)
 {
 	static const char *const names[] = { "unknown", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER" };

@@ -54,17 +54,12 @@ static int apart_of(const struct rdma_run *run, const struct rdma_measured *m)
 	return NODE_OWN;
 }
 
-static bool is_as_fast(const struct rdma_port *a, const struct rdma_port *b)
-{
-	return ports_alike(a, b) && a->gbits == b->gbits;
-}
-
 static bool is_like(const struct rdma_run *run, const struct rdma_measured *a, const struct rdma_measured *b)
 {
 	return a->shape == b->shape && a->of.operation == b->of.operation && a->of.measure == b->of.measure &&
 	       a->of.bytes == b->of.bytes && apart_of(run, a) == apart_of(run, b) &&
-	       is_as_fast(port_of(run, a->from), port_of(run, b->from)) &&
-	       is_as_fast(port_of(run, a->to), port_of(run, b->to));
+	       ports_as_fast(port_of(run, a->from), port_of(run, b->from)) &&
+	       ports_as_fast(port_of(run, a->to), port_of(run, b->to));
 }
 
 static bool is_measured(const struct rdma_measured *m)

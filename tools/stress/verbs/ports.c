@@ -120,14 +120,24 @@ static void network_text(const uint8_t *raw, int bytes, int bits, char text[64])
 	snprintf(text, 64, "%s/%d", address, bits);
 }
 
-/* Of Ethernet the network of the netdev's address that the GID is of; of InfiniBand its subnet. */
-static void network_find(struct rdma_port *p)
+/* Of InfiniBand its subnet. Separate fabrics often keep the prefix that all come with; subnet managers at two LIDs are
+ * of two fabrics, at one of one or two. */
+static void subnet_text(struct rdma_port *p, int sm_lid)
+{
+	int at = snprintf(p->network, sizeof(p->network), "subnet %.19s", p->gid);
+
+	if (sm_lid)
+		snprintf(p->network + at, sizeof(p->network) - at, ", SM at LID %d", sm_lid);
+}
+
+/* Of Ethernet the network of the netdev's address that the GID is of; link-local ones are of each wire. */
+static void network_find(struct rdma_port *p, int sm_lid)
 {
 	struct ifaddrs *all = NULL;
 
 	if (p->link_layer == VERBS_LINK_INFINIBAND && *p->gid)
-		snprintf(p->network, sizeof(p->network), "subnet %.19s", p->gid);
-	if (p->link_layer != VERBS_LINK_ETHERNET || !*p->netdev || getifaddrs(&all))
+		subnet_text(p, sm_lid);
+	if (p->link_layer != VERBS_LINK_ETHERNET || !*p->netdev || !strncmp(p->gid, "fe80:", 5) || getifaddrs(&all))
 		return;
 	for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
 		const uint8_t *raw, *mask;
@@ -192,7 +202,7 @@ int port_read(struct rdma_host *host, struct verbs_device_context *context, stru
 	p->gbits = p->soft ? 0 : strtod(p->speed, NULL);
 	p->node = line_read(p, text, sizeof(text), "device/numa_node") ? atoi(text) : -1;
 	gid_choose(host, context, p, port.gid_tbl_len);
-	network_find(p);
+	network_find(p, port.sm_lid);
 	p->has_heard = heard(p);
 	return 0;
 }

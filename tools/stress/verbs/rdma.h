@@ -49,8 +49,9 @@ struct rdma_port {
 	uint32_t vendor, part;
 	double gbits; /* of the link; 0: unknown */
 	char device[64], netdev[16], speed[48], gid_type[24], gid[40], firmware[64];
-	char board[32];   /* its maker's name of the card (PSID): cards of one chip differ by it; "": unknown */
-	char network[64]; /* what needs no router: "10.0.1.0/24", "subnet fe80:0000:0000:0000"; "": unknown */
+	char board[32]; /* its maker's name of the card (PSID): cards of one chip differ by it; "": unknown */
+	/* what needs no router: "10.0.1.0/24", "subnet fe80:0000:0000:0000, SM at LID 1"; "": unknown */
+	char network[64];
 	uint8_t apart[RDMA_PLACES_MAX]; /* how far each place of its host is: a memory node's distance, or below */
 };
 
