@@ -310,10 +310,22 @@ struct verbs_qp *ibv_create_qp(void *pd, struct verbs_qp_init_attr *init)
 	return &q->qp;
 }
 
+/* Another port, or one of another process, that the kernel finds no neighbour for. */
+static bool is_unreached(const struct shared_qp *own, const struct shared_qp *other)
+{
+	const char *what = getenv("SIM_VERBS_NO_WAY");
+
+	if (!what || (own->pid == other->pid && own->device == other->device))
+		return false;
+	return !strcmp(what, "all") || own->pid == other->pid;
+}
+
 int ibv_modify_qp(struct verbs_qp *qp, struct verbs_qp_attr *attr, int mask)
 {
 	struct shared_qp *own = &qps[qp->qp_num];
 
+	if (mask & VERBS_QP_DEST_QPN && is_unreached(own, &qps[attr->dest_qp_num]))
+		return ETIMEDOUT;
 	if (mask & VERBS_QP_DEST_QPN)
 		own->other = attr->dest_qp_num;
 	if (mask & VERBS_QP_PATH_MTU)

@@ -201,6 +201,25 @@ def fabrics():
         check(what, status, by, err, code, "sim1", "dead_link" if code else None)
 
 
+def own_ports():
+    """Two ports of one host find no way to each other over Ethernet, unless it is set up for that; then it is a fault,
+    as it is between hosts."""
+    three = {"sim0", "sim1", "sim2"}
+    for what, way, accepts, bad in (("no accept_local", "own", (), None), ("of one netdev", "own", ("simnet0",), None),
+                                    ("of each netdev", "own", ("simnet0", "simnet1", "simnet2"), three),
+                                    ("of all", "own", ("all",), three)):
+        v = Verbs(3, SIM_VERBS_NO_WAY=way)
+        for name in accepts:
+            put(f"{v.dir}/proc/sys/net/ipv4/conf/{name}/accept_local", 1)
+        status, by, err = v.lines(*QUICK, "--operations", "write")
+        check(f"no way inside a host, {what}", status, by, err, 1 if bad else 0, bad, "dead_link" if bad else None)
+        tried = [c for c in by["port_case"] if c["shape"] == "nic-to-nic"]
+        notes = [n for n in by["end"][0].get("notes", []) if "net.ipv4.conf.NETDEV.accept_local=1" in n]
+        job.check(len(tried) == 6 and len(notes) == (0 if bad else 1), f"{len(tried)} tried, {by['end']}")
+    status, by, err = launched(2, *ONE, *LINKS, ports=1, envs={i: dict(SIM_VERBS_NO_WAY="all") for i in range(2)})[0]
+    check("no way to another host", status, by, err, 1, "sim0", "dead_link", "no way to the other port")
+
+
 def baseline():
     v = Verbs(2)
     path = f"{v.dir}/baseline"
@@ -519,7 +538,7 @@ def receives():
 
 library()
 cases = (healthy, own_cpus, receives, faults, dips, ordinary, roles, roles_of_hosts,
-         fabrics, baseline, refusals, interrupted, hosts, holes, names,
+         fabrics, own_ports, baseline, refusals, interrupted, hosts, holes, names,
          hosts_interrupted, hosts_list, host_dies)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     begin_s = time.monotonic()

@@ -10,6 +10,7 @@
  *   SIM_VERBS_SM=1122            a digit a device: the LID of its subnet manager
  *   SIM_VERBS_FABRICS=0011       a digit a device: between two of other digits nothing arrives
  *   SIM_VERBS_NO_ADDRESS=1[,...] the netdev of it has no address (verbs_addresses.h)
+ *   SIM_VERBS_NO_WAY=own         a queue pair gets no address of another port of its process; all: of any other port
  *   SIM_VERBS_DEAD=1             what it sends or is sent does not arrive
  *   SIM_VERBS_DEAD_LINK=0:1      the same between these two
  *   SIM_VERBS_SMALL=0:1          the same, of packets of more than 256 bytes

@@ -55,8 +55,9 @@ class Verbs:
             for c in COUNTERS:
                 put(f"{port}/hw_counters/{c}", 0)
         self.sys = sys_root
-        self.env = dict(os.environ, RANKTRACE_SYSFS=sys_root, SIM_VERBS_DEVICES=str(n), SIM_VERBS_NAME=name,
-                        LD_PRELOAD=library(), SIM_VERBS_SHARED=shared or f"{self.dir}/shared")
+        self.env = dict(os.environ, RANKTRACE_SYSFS=sys_root, RANKTRACE_PROCFS=f"{self.dir}/proc",
+                        SIM_VERBS_DEVICES=str(n), SIM_VERBS_NAME=name, LD_PRELOAD=library(),
+                        SIM_VERBS_SHARED=shared or f"{self.dir}/shared")
         self.env.update({k: str(v) for k, v in env.items()})
 
     def argv(self, *args):

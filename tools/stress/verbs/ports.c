@@ -156,6 +156,23 @@ static void network_find(struct rdma_port *p, int sm_lid)
 	freeifaddrs(all);
 }
 
+/* Of a netdev, or of all: an ARP request from another port of this host is dropped without it. */
+static bool accepts_local(const char *netdev)
+{
+	const char *given = getenv("RANKTRACE_PROCFS"), *root = given ? given : "/proc";
+	char path[512];
+	int value = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%.300s/sys/net/ipv4/conf/%s/accept_local", root, netdev);
+	f = fopen(path, "re");
+	if (f && fscanf(f, "%d", &value) != 1)
+		value = 0;
+	if (f)
+		fclose(f);
+	return value > 0;
+}
+
 static bool heard(const struct rdma_port *p)
 {
 	uint64_t counters[PORT_COUNTERS];
@@ -203,6 +220,7 @@ int port_read(struct rdma_host *host, struct verbs_device_context *context, stru
 	p->node = line_read(p, text, sizeof(text), "device/numa_node") ? atoi(text) : -1;
 	gid_choose(host, context, p, port.gid_tbl_len);
 	network_find(p, port.sm_lid);
+	p->accepts_local = accepts_local("all") || (*p->netdev && accepts_local(p->netdev));
 	p->has_heard = heard(p);
 	return 0;
 }

@@ -45,6 +45,7 @@ struct rdma_port {
 	int32_t node;                          /* of memory, -1: unknown */
 	int32_t soft;                          /* no hardware behind it: its rates are the CPU's */
 	int32_t reads;                         /* outstanding ones at most */
+	int32_t accepts_local;                 /* of its netdev: packets from an address of this host */
 	int32_t has_heard;                     /* it has received something since its driver was loaded */
 	uint32_t vendor, part;
 	double gbits; /* of the link; 0: unknown */
