@@ -528,6 +528,32 @@ def own_cpus():
         job.check(all(r > 380 if listed else r < 300 for r in rates) and len(rates) == 2, f"{status} {rates} {err}")
 
 
+def few_cpus():
+    """A launcher's mask of one CPU does not hold the threads. Where a host has less CPUs than ends that poll, their
+    rates are no port's: a note, and what needs one CPU is judged as ever."""
+    if {0, 1} <= os.sched_getaffinity(0):
+        v = Verbs(2, SIM_VERBS_CPU_US="1:1")
+        put(f"{v.sys}/devices/system/node/node0/cpulist", 1)
+        p = v.run("--json", *ONE, *LINKS, preexec_fn=lambda: os.sched_setaffinity(0, {0}))
+        rates = [c["value"] for c in by_type(p.stdout)["port_case"]]
+        print(f"bound to CPU 0, ports of CPU 1: {rates}")
+        job.check(p.returncode == 0 and all(r > 380 for r in rates), f"{p.returncode} {rates} {p.stderr}")
+    slow, latency = dict(SIM_VERBS_SLOW="1:200"), [*QUICK, "--operations", "write", "--measures", "latency", *LINKS]
+    for what, limit, args, bad in (("no limit", None, latency, True), ("one CPU", "cpulist", latency, False),
+                                   ("a quota", "cpu.max", latency, False), ("one sends", "cpulist", ONE + LINKS, True),
+                                   ("all send", "cpulist", [*ONE, "--shapes", "ring"], False)):
+        v = Verbs(4, **slow)
+        if limit == "cpulist":
+            put(f"{v.sys}/devices/system/node/node0/cpulist", 0)
+        elif limit:
+            put(f"{v.dir}/proc/self/cgroup", "0::/job/step")
+            put(f"{v.sys}/fs/cgroup/job/cpu.max", "100000 100000")
+        status, by, err = v.lines(*args)
+        check(f"a slow port, {what}", status, by, err, 1 if bad else 0, "sim1", "slow" if bad else None)
+        notes = [n for n in by["end"][0].get("notes", []) if "has 1 CPU for" in n and "are not judged" in n]
+        job.check(len(notes) == (0 if bad else 1), f"{what}: {by['end']}")
+
+
 def receives():
     """A latency of more sends than the 512 receives that are posted at its begin: each is posted again."""
     status, by, err = Verbs(1, nodes="0").lines("--time", "0.01", "--iterations", "1200", "--operations", "send",
@@ -537,7 +563,7 @@ def receives():
 
 
 library()
-cases = (healthy, own_cpus, receives, faults, dips, ordinary, roles, roles_of_hosts,
+cases = (healthy, own_cpus, few_cpus, receives, faults, dips, ordinary, roles, roles_of_hosts,
          fabrics, own_ports, baseline, refusals, interrupted, hosts, holes, names,
          hosts_interrupted, hosts_list, host_dies)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:

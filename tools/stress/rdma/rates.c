@@ -150,7 +150,7 @@ void rates_measured(struct rdma_run *run)
 	for (int i = 0; i < run->n_measured; i++) {
 		struct rdma_measured *m = &run->measured[i];
 
-		if (!is_measured(m))
+		if (!is_measured(m) || crowd_is(run, m))
 			continue;
 		m->judged.measured = true;
 		m->judged.value = m->result.value;
@@ -188,7 +188,8 @@ int rdma_baseline_save(struct rdma_run *run, int status, char why[LIBRARY_WHY])
 	if (n)
 		err = baseline_lines_write(run->options->save_baseline, lines, n);
 	else
-		rdma_note(run, "--save-baseline: nothing was written, as the run did not pass");
+		rdma_note(run, "--save-baseline: nothing was written, as %s",
+			  status == STRESS_PASSED ? "no rate counts" : "the run did not pass");
 	free(lines);
 	free(names);
 	free(links);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/stress/lib/node.h"
 #include "tools/stress/verbs/host.h"
 
 /* The first line below class/infiniband/DEVICE, without its end; false: there is none. */
@@ -159,12 +160,11 @@ static void network_find(struct rdma_port *p, int sm_lid)
 /* Of a netdev, or of all: an ARP request from another port of this host is dropped without it. */
 static bool accepts_local(const char *netdev)
 {
-	const char *given = getenv("RANKTRACE_PROCFS"), *root = given ? given : "/proc";
 	char path[512];
 	int value = 0;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%.300s/sys/net/ipv4/conf/%s/accept_local", root, netdev);
+	snprintf(path, sizeof(path), "%.300s/sys/net/ipv4/conf/%s/accept_local", procfs_root(), netdev);
 	f = fopen(path, "re");
 	if (f && fscanf(f, "%d", &value) != 1)
 		value = 0;
@@ -218,6 +218,7 @@ int port_read(struct rdma_host *host, struct verbs_device_context *context, stru
 	line_read(p, p->speed, sizeof(p->speed), "ports/%d/rate", p->number);
 	p->gbits = p->soft ? 0 : strtod(p->speed, NULL);
 	p->node = line_read(p, text, sizeof(text), "device/numa_node") ? atoi(text) : -1;
+	p->cpus = node_usable(sysfs_root(), p->node);
 	gid_choose(host, context, p, port.gid_tbl_len);
 	network_find(p, port.sm_lid);
 	p->accepts_local = accepts_local("all") || (*p->netdev && accepts_local(p->netdev));

@@ -43,6 +43,7 @@ struct rdma_port {
 	int32_t state, phys_state, link_layer; /* as verbs numbers them */
 	int32_t mtu, lid, gid_index;           /* gid_index -1: it has none */
 	int32_t node;                          /* of memory, -1: unknown */
+	int32_t cpus;                          /* that its threads may run on; 0: unknown */
 	int32_t soft;                          /* no hardware behind it: its rates are the CPU's */
 	int32_t reads;                         /* outstanding ones at most */
 	int32_t accepts_local;                 /* of its netdev: packets from an address of this host */
