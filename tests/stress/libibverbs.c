@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/stress/verbs_addresses.h"
 #include "tests/stress/verbs_settings.h"
 #include "tools/stress/lib/verbs_abi.h"
 
@@ -185,7 +186,7 @@ int ibv_query_port(struct verbs_device_context *context, uint8_t port, struct ve
 {
 	int device = device_of(context),
 	    mtu = number_of("SIM_VERBS_MTU", -1) == device ? second_of("SIM_VERBS_MTU") : 4096;
-	bool is_down = is_listed("SIM_VERBS_DOWN", device), is_ib = getenv("SIM_VERBS_SUBNET");
+	bool is_down = is_listed("SIM_VERBS_DOWN", device), is_ib = is_infiniband(device);
 
 	(void)port;
 	if (is_gone(device) ||
@@ -195,6 +196,7 @@ int ibv_query_port(struct verbs_device_context *context, uint8_t port, struct ve
 					  .phys_state = is_down ? number_of("SIM_VERBS_PHYS", 2) : 5,
 					  .gid_tbl_len = 4,
 					  .lid = is_ib ? 1 + device : 0,
+					  .sm_lid = digit_of("SIM_VERBS_SM", device),
 					  .link_layer = is_ib ? VERBS_LINK_INFINIBAND : VERBS_LINK_ETHERNET };
 	for (attr->active_mtu = VERBS_MTU_256; 128 << attr->active_mtu < mtu; attr->active_mtu++)
 		;
@@ -205,7 +207,7 @@ int ibv_query_gid(struct verbs_device_context *context, uint8_t port, int index,
 {
 	(void)port;
 	*gid = (union verbs_gid){ .words = { 0, 0 } };
-	if (index > 1 || (index && getenv("SIM_VERBS_SUBNET")))
+	if (index > 1 || (index && is_infiniband(device_of(context))))
 		return 0;
 	gid->raw[index ? 10 : 0] = index ? 0xff : 0xfe;
 	gid->raw[index ? 11 : 1] = index ? 0xff : 0x80;
@@ -308,10 +310,22 @@ struct verbs_qp *ibv_create_qp(void *pd, struct verbs_qp_init_attr *init)
 	return &q->qp;
 }
 
+/* Another port, or one of another process, that the kernel finds no neighbour for. */
+static bool is_unreached(const struct shared_qp *own, const struct shared_qp *other)
+{
+	const char *what = getenv("SIM_VERBS_NO_WAY");
+
+	if (!what || (own->pid == other->pid && own->device == other->device))
+		return false;
+	return !strcmp(what, "all") || own->pid == other->pid;
+}
+
 int ibv_modify_qp(struct verbs_qp *qp, struct verbs_qp_attr *attr, int mask)
 {
 	struct shared_qp *own = &qps[qp->qp_num];
 
+	if (mask & VERBS_QP_DEST_QPN && is_unreached(own, &qps[attr->dest_qp_num]))
+		return ETIMEDOUT;
 	if (mask & VERBS_QP_DEST_QPN)
 		own->other = attr->dest_qp_num;
 	if (mask & VERBS_QP_PATH_MTU)
@@ -351,18 +365,19 @@ static bool is_lost(const struct shared_qp *own, uint32_t bytes)
 	int a = own->device, b = qps[own->other].device, dead = number_of("SIM_VERBS_DEAD", -1);
 
 	return is_far(own) && (a == dead || b == dead || is_gone(b) || is_between("SIM_VERBS_DEAD_LINK", a, b) ||
+			       digit_of("SIM_VERBS_FABRICS", a) != digit_of("SIM_VERBS_FABRICS", b) ||
 			       (is_between("SIM_VERBS_SMALL", a, b) && own->mtu > 256 && bytes > 256));
 }
 
-static void counter_add(int device)
+static void counter_add(int device, const char *counter)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	char path[512];
 	long n = 0;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/class/infiniband/%s%d/ports/1/hw_counters/out_of_sequence",
-		 getenv("RANKTRACE_SYSFS"), name_of_all(), device);
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s%d/ports/1/hw_counters/%s", getenv("RANKTRACE_SYSFS"),
+		 name_of_all(), device, counter);
 	pthread_mutex_lock(&lock);
 	f = fopen(path, "r+");
 	if (f && fscanf(f, "%ld", &n) == 1) {
@@ -428,7 +443,7 @@ static void faults_do(struct shared_qp *own, uint8_t *data, uint32_t bytes, bool
 	    n % FLIP_EVERY == 0 && bytes)
 		data[bytes / 2] ^= 4;
 	if (is_far(own) && (own->device == loss || other->device == loss) && n % LOSS_EVERY == 0)
-		counter_add(other->device);
+		counter_add(other->device, "out_of_sequence");
 }
 
 static bool move(int pid, uint64_t to, uint64_t from, uint32_t bytes, bool is_read)
@@ -506,6 +521,8 @@ static int post_send(void *qp, void *post, void **bad)
 		return 0;
 	if (is_lost(own, wr->sg_list->length) || !carry(own, wr))
 		status = VERBS_WC_RETRY_EXCEEDED;
+	if (status)
+		counter_add(own->device, "req_transport_retries_exceeded");
 	if (!status && !(wr->send_flags & VERBS_SEND_SIGNALED))
 		return 0;
 	q->done[i % RING].wr_id = wr->wr_id;

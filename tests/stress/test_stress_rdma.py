@@ -142,6 +142,84 @@ def ordinary():
     check("two ports, two MTUs", *two_equal, 1, {"sim0", "sim1"}, "port", "which one is right, nothing says")
 
 
+def roles():
+    """Cards of one chip for several ends: slower, with another MTU, or without a cable by design."""
+    slow, storage = "200 Gb/sec (2X NDR)", "MT_0000000892"
+    for what, how, notes in (
+            ("a storage card among four", dict(n=5, boards={4: storage}, speeds={4: slow}, SIM_VERBS_MTU="4:1024",
+                                               SIM_VERBS_SLOW="4:1"), []),
+            ("a slower link alone", dict(n=4, boards={3: storage}, speeds={3: slow}, SIM_VERBS_SLOW="3:1"), []),
+            ("two like cards are slower", dict(n=6, speeds={4: slow, 5: slow}), ["speed and width 200 Gb/sec"]),
+            ("two like cards have no cable", dict(n=6, SIM_VERBS_DOWN="4,5"), ["sim4:1 is DOWN and not tested (4"])):
+        status, by, err = Verbs(**how).lines(*ONE, *LINKS)
+        check(what, status, by, err, 0)
+        said = by["end"][0].get("notes", [])
+        job.check(all(any(n in x for x in said) for n in notes), f"{what}: {said}")
+
+
+def roles_of_hosts():
+    slow = "200 Gb/sec (2X NDR)"
+    for what, n, speeds, down, node, words in (
+            ("one rail is slower on all", 3, [{2: slow}] * 3, None, None, ""),
+            ("but on one host", 3, [{2: slow}, {2: slow}, {}], None, "node2", "of 2 of 3 ports of its name 200"),
+            ("one host's card trained down", 2, [{}, {2: slow}], None, "node1", "of 5 of 6 ports of its kind 400"),
+            ("one rail has no cable", 3, [{}] * 3, {0: 2, 1: 2, 2: 2}, None, ""),
+            ("on one host", 3, [{}] * 3, {1: 2}, "node1", "it is DOWN, 2 of 2 others of its name are up"),
+            ("on one of two", 2, [{}] * 2, {1: 2}, "node1", "it is DOWN, 1 of 1 others of its name are up")):
+        envs = {i: dict(speeds=speeds[i], **(dict(SIM_VERBS_DOWN=down[i]) if i in (down or {}) else {}))
+                for i in range(n)}
+        status, by, err = launched(n, *ONE, *LINKS, ports=3, envs=envs)[0]
+        check(what, status, by, err, 1 if node else 0, "sim2", "port" if node else None, words)
+        job.check({f["subject"]["host"] for f in by.get("fault", [])} == ({node} if node else set()), f"{what}: {by}")
+
+
+def fabrics():
+    """InfiniBand fabrics with one subnet prefix, two link layers, a port whose network is not known: what cannot be
+    linked is no fault. A dead port beside three like it is one, and so is a rail that is dead between two hosts."""
+    ib, no_fault = dict(SIM_VERBS_SUBNET="9:0"), "two InfiniBand fabrics"
+    for what, how, args, bad, note in (
+            ("two fabrics", dict(SIM_VERBS_FABRICS="0011"), LINKS, None, no_fault),
+            ("four", dict(SIM_VERBS_FABRICS="0123"), ["--shapes", "loopback,mesh"], None, no_fault),
+            ("a dead port", dict(SIM_VERBS_FABRICS="0001"), LINKS, "sim3", None),
+            ("another card on its own", dict(SIM_VERBS_FABRICS="0001", boards={3: "MT_0"}), LINKS, None, no_fault),
+            ("a dead link", dict(SIM_VERBS_DEAD_LINK="0:1"), LINKS, {"sim0", "sim1"}, None),
+            ("two subnet managers", dict(SIM_VERBS_SM="1122", SIM_VERBS_FABRICS="0011"), LINKS, None, "on 2 networks"),
+            ("two link layers", dict(SIM_VERBS_ETHERNET=3, SIM_VERBS_FABRICS="0001"), ["--shapes", "ring,mesh"], None,
+             None)):
+        status, by, err = Verbs(4, **ib, **how).lines(*ONE, *args)
+        check(what, status, by, err, 1 if bad else 0, bad, "dead_link" if bad else None)
+        notes = by["end"][0].get("notes", [])
+        job.check(note is None or len([n for n in notes if note in n]) == 1, f"{what}: {notes}")
+    status, by, err = Verbs(3, SIM_VERBS_NO_ADDRESS=1, SIM_VERBS_FABRICS="010").lines(*ONE, *LINKS)
+    check("a network that is not known", status, by, err, 0)
+    links = {(c["from"]["device"], c["to"]["device"]) for c in by["port_case"]}
+    job.check(links == {("sim0", "sim2"), ("sim2", "sim0")}, f"{links}")
+    job.check(any("the network of sim1:1 is not known" in n for n in by["end"][0]["notes"]), f"{by['end']}")
+    for what, env, args, code in (("rails are fabrics", dict(ib, SIM_VERBS_FABRICS="01"), ["--shapes", "mesh"], 0),
+                                  ("a dead rail", dict(ib, SIM_VERBS_DEAD=1), LINKS, 1)):
+        status, by, err = launched(2, *ONE, *args, envs={0: env, 1: env})[0]
+        check(what, status, by, err, code, "sim1", "dead_link" if code else None)
+
+
+def own_ports():
+    """Two ports of one host find no way to each other over Ethernet, unless it is set up for that; then it is a fault,
+    as it is between hosts."""
+    three = {"sim0", "sim1", "sim2"}
+    for what, way, accepts, bad in (("no accept_local", "own", (), None), ("of one netdev", "own", ("simnet0",), None),
+                                    ("of each netdev", "own", ("simnet0", "simnet1", "simnet2"), three),
+                                    ("of all", "own", ("all",), three)):
+        v = Verbs(3, SIM_VERBS_NO_WAY=way)
+        for name in accepts:
+            put(f"{v.dir}/proc/sys/net/ipv4/conf/{name}/accept_local", 1)
+        status, by, err = v.lines(*QUICK, "--operations", "write")
+        check(f"no way inside a host, {what}", status, by, err, 1 if bad else 0, bad, "dead_link" if bad else None)
+        tried = [c for c in by["port_case"] if c["shape"] == "nic-to-nic"]
+        notes = [n for n in by["end"][0].get("notes", []) if "net.ipv4.conf.NETDEV.accept_local=1" in n]
+        job.check(len(tried) == 6 and len(notes) == (0 if bad else 1), f"{len(tried)} tried, {by['end']}")
+    status, by, err = launched(2, *ONE, *LINKS, ports=1, envs={i: dict(SIM_VERBS_NO_WAY="all") for i in range(2)})[0]
+    check("no way to another host", status, by, err, 1, "sim0", "dead_link", "no way to the other port")
+
+
 def baseline():
     v = Verbs(2)
     path = f"{v.dir}/baseline"
@@ -371,7 +449,7 @@ def hosts():
     job.check(len(mesh) == 6 * 5 and all(c["checked"] for c in mesh), f"{len(mesh)} of 30 links of the mesh")
     runs = launched(3, *ONE, *LINKS, envs={1: dict(SIM_VERBS_MTU="1:1024")})
     status, by, err = runs[0]
-    check("another MTU on one host", status, by, err, 1, "sim1", "port", "active MTU 1024, of 5 of 6")
+    check("another MTU on one host", status, by, err, 1, "sim1", "port", "active MTU 1024, of 2 of 3 ports of its name")
     hosts_of = {f["subject"]["host"] for f in by["fault"]}
     job.check(hosts_of == {"node1"} and [r[0] for r in runs] == [1] * 3, f"{by['fault']}")
     runs = launched(2, *ONE, *LINKS, skip=[1], limit="2")
@@ -450,6 +528,32 @@ def own_cpus():
         job.check(all(r > 380 if listed else r < 300 for r in rates) and len(rates) == 2, f"{status} {rates} {err}")
 
 
+def few_cpus():
+    """A launcher's mask of one CPU does not hold the threads. Where a host has less CPUs than ends that poll, their
+    rates are no port's: a note, and what needs one CPU is judged as ever."""
+    if {0, 1} <= os.sched_getaffinity(0):
+        v = Verbs(2, SIM_VERBS_CPU_US="1:1")
+        put(f"{v.sys}/devices/system/node/node0/cpulist", 1)
+        p = v.run("--json", *ONE, *LINKS, preexec_fn=lambda: os.sched_setaffinity(0, {0}))
+        rates = [c["value"] for c in by_type(p.stdout)["port_case"]]
+        print(f"bound to CPU 0, ports of CPU 1: {rates}")
+        job.check(p.returncode == 0 and all(r > 380 for r in rates), f"{p.returncode} {rates} {p.stderr}")
+    slow, latency = dict(SIM_VERBS_SLOW="1:200"), [*QUICK, "--operations", "write", "--measures", "latency", *LINKS]
+    for what, limit, args, bad in (("no limit", None, latency, True), ("one CPU", "cpulist", latency, False),
+                                   ("a quota", "cpu.max", latency, False), ("one sends", "cpulist", ONE + LINKS, True),
+                                   ("all send", "cpulist", [*ONE, "--shapes", "ring"], False)):
+        v = Verbs(4, **slow)
+        if limit == "cpulist":
+            put(f"{v.sys}/devices/system/node/node0/cpulist", 0)
+        elif limit:
+            put(f"{v.dir}/proc/self/cgroup", "0::/job/step")
+            put(f"{v.sys}/fs/cgroup/job/cpu.max", "100000 100000")
+        status, by, err = v.lines(*args)
+        check(f"a slow port, {what}", status, by, err, 1 if bad else 0, "sim1", "slow" if bad else None)
+        notes = [n for n in by["end"][0].get("notes", []) if "has 1 CPU for" in n and "are not judged" in n]
+        job.check(len(notes) == (0 if bad else 1), f"{what}: {by['end']}")
+
+
 def receives():
     """A latency of more sends than the 512 receives that are posted at its begin: each is posted again."""
     status, by, err = Verbs(1, nodes="0").lines("--time", "0.01", "--iterations", "1200", "--operations", "send",
@@ -459,7 +563,8 @@ def receives():
 
 
 library()
-cases = (healthy, own_cpus, receives, faults, dips, ordinary, baseline, refusals, interrupted, hosts, holes, names,
+cases = (healthy, own_cpus, few_cpus, receives, faults, dips, ordinary, roles, roles_of_hosts,
+         fabrics, own_ports, baseline, refusals, interrupted, hosts, holes, names,
          hosts_interrupted, hosts_list, host_dies)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     begin_s = time.monotonic()

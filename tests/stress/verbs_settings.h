@@ -6,7 +6,11 @@
  *   SIM_VERBS_NAME=nic           three letters: they are nic0, nic1...
  *   SIM_VERBS_DOWN=1[,2...]      it is down                SIM_VERBS_MTU=1:1024   its active MTU
  *   SIM_VERBS_PHYS=5             the physical state of those
- *   SIM_VERBS_SUBNET=1:7         all are InfiniBand, and it is in that subnet
+ *   SIM_VERBS_SUBNET=1:7         all are InfiniBand, and it is in that subnet; SIM_VERBS_ETHERNET=3[,...]: but these
+ *   SIM_VERBS_SM=1122            a digit a device: the LID of its subnet manager
+ *   SIM_VERBS_FABRICS=0011       a digit a device: between two of other digits nothing arrives
+ *   SIM_VERBS_NO_ADDRESS=1[,...] the netdev of it has no address (verbs_addresses.h)
+ *   SIM_VERBS_NO_WAY=own         a queue pair gets no address of another port of its process; all: of any other port
  *   SIM_VERBS_DEAD=1             what it sends or is sent does not arrive
  *   SIM_VERBS_DEAD_LINK=0:1      the same between these two
  *   SIM_VERBS_SMALL=0:1          the same, of packets of more than 256 bytes
@@ -62,6 +66,19 @@ static bool is_listed(const char *variable, int number)
 	for (; at && *at && !found; at += strcspn(at, ","), at += *at == ',')
 		found = atoi(at) == number;
 	return found;
+}
+
+/* The digit of a device in such a variable; 0: it has none. */
+static int digit_of(const char *variable, int device)
+{
+	const char *text = getenv(variable);
+
+	return text && device < (int)strlen(text) ? text[device] - '0' : 0;
+}
+
+static bool is_infiniband(int device)
+{
+	return getenv("SIM_VERBS_SUBNET") && !is_listed("SIM_VERBS_ETHERNET", device);
 }
 
 #endif

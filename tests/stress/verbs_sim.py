@@ -12,7 +12,8 @@ sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCE, SETTINGS = f"{HERE}/libibverbs.c", f"{HERE}/verbs_settings.h"
+SOURCE = f"{HERE}/libibverbs.c"
+SOURCES = (SOURCE, f"{HERE}/verbs_settings.h", f"{HERE}/verbs_addresses.h")
 COUNTERS = ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err",
             "req_transport_retries_exceeded", "np_cnp_sent")
 SPEED = "400 Gb/sec (4X NDR)"
@@ -21,7 +22,7 @@ SPEED = "400 Gb/sec (4X NDR)"
 def library():
     path = os.path.join(os.path.abspath(job.O), "tests/libsimverbs.so.1")
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    if not os.path.exists(path) or os.path.getmtime(path) < max(map(os.path.getmtime, (SOURCE, SETTINGS))):
+    if not os.path.exists(path) or os.path.getmtime(path) < max(map(os.path.getmtime, SOURCES)):
         new = f"{path}.{os.getpid()}"
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE", "-I.", SOURCE, "-o", new], check=True)
         os.rename(new, path)
@@ -36,9 +37,9 @@ def put(path, text):
 
 class Verbs:
     """n devices sim0... of one host, or of one of several (shared: what their queue pairs are in); name: three other
-    letters than sim."""
+    letters than sim; boards: what card a device is on, if it is another one than the others'."""
 
-    def __init__(self, n=3, shared=None, speeds=None, nodes="0", name="sim", **env):
+    def __init__(self, n=3, shared=None, speeds=None, nodes="0", name="sim", boards=None, **env):
         self.dir = tempfile.mkdtemp(prefix="ranktrace-rdma-")
         job.dirs.append(self.dir)
         self.n, sys_root = n, f"{self.dir}/sys"
@@ -46,14 +47,17 @@ class Verbs:
         for i in range(n):
             port = f"{sys_root}/class/infiniband/{name}{i}/ports/1"
             put(f"{port}/rate", (speeds or {}).get(i, SPEED))
+            put(f"{sys_root}/class/infiniband/{name}{i}/board_id", (boards or {}).get(i, "MT_0000000838"))
             put(f"{sys_root}/class/infiniband/{name}{i}/device/numa_node", 0)
             for gid, kind in enumerate(("IB/RoCE v1", "RoCE v2")):
                 put(f"{port}/gid_attrs/types/{gid}", kind)
+                put(f"{port}/gid_attrs/ndevs/{gid}", f"{name}net{i}")
             for c in COUNTERS:
                 put(f"{port}/hw_counters/{c}", 0)
         self.sys = sys_root
-        self.env = dict(os.environ, RANKTRACE_SYSFS=sys_root, SIM_VERBS_DEVICES=str(n), SIM_VERBS_NAME=name,
-                        LD_PRELOAD=library(), SIM_VERBS_SHARED=shared or f"{self.dir}/shared")
+        self.env = dict(os.environ, RANKTRACE_SYSFS=sys_root, RANKTRACE_PROCFS=f"{self.dir}/proc",
+                        SIM_VERBS_DEVICES=str(n), SIM_VERBS_NAME=name, LD_PRELOAD=library(),
+                        SIM_VERBS_SHARED=shared or f"{self.dir}/shared")
         self.env.update({k: str(v) for k, v in env.items()})
 
     def argv(self, *args):

@@ -148,7 +148,9 @@ static void test_rails(void **state)
 /* A rail with a hole: the host whose port is down has no link there, and no other takes its place. */
 static void test_a_port_is_missing(void **state)
 {
-	struct shape_port ports[] = { { 0, 0, 0, 0 }, { 1, 0, 1, 0 }, { 3, 1, 1, 0 }, { 4, 2, 0, 0 }, { 5, 2, 1, 0 } };
+	struct shape_port ports[] = {
+		{ 0, 0, 0, 0, 0 }, { 1, 0, 1, 0, 0 }, { 3, 1, 1, 0, 0 }, { 4, 2, 0, 0, 0 }, { 5, 2, 1, 0, 0 }
+	};
 	struct shape_link links[8];
 	int n = shape_round(SHAPE_NIC_TO_NIC, ports, 5, 0, links);
 
@@ -156,6 +158,30 @@ static void test_a_port_is_missing(void **state)
 	assert_int_equal(n, 4); /* rail 0: 2 to 0 only; rail 1: all three */
 	for (int i = 0; i < n; i++)
 		assert_true((links[i].from == 4 && links[i].to == 0) || (links[i].from & 1 && links[i].to & 1));
+}
+
+/* Two ports of each link layer, one by one: no link joins two layers, and within one the mesh has all. */
+static void test_layers(void **state)
+{
+	struct shape_port ports[] = {
+		{ 0, 0, 0, 0, 1 }, { 1, 0, 1, -1, 2 }, { 2, 0, 2, 0, 1 }, { 3, 0, 3, -1, 2 }, { 4, 0, 4, 0, 2 }
+	};
+	static const int want[N_RDMA_SHAPES] = {
+		[SHAPE_LOOPBACK] = 5, [SHAPE_NIC_TO_NIC] = 2, [SHAPE_PAIR] = 4, [SHAPE_RING] = 3, [SHAPE_MESH] = 8
+	};
+	struct shape_link links[8];
+
+	(void)state;
+	for (int shape = 0; shape < N_RDMA_SHAPES; shape++) {
+		int total = 0, n;
+
+		for (int round = 0; (n = shape_round(shape, ports, 5, round, links)); round++) {
+			total += n > 0 ? n : 0;
+			for (int i = 0; i < n; i++)
+				assert_int_equal(ports[links[i].from].layer, ports[links[i].to].layer);
+		}
+		assert_int_equal(total, want[shape]);
+	}
 }
 
 static uint8_t area[1 << 20], source[1 << 20];
@@ -337,6 +363,7 @@ int main(void)
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_rails),
 		cmocka_unit_test(test_a_port_is_missing),
+		cmocka_unit_test(test_layers),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_wrong_places),
 		cmocka_unit_test(test_rows_near_the_speed),

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* "0-3,8" */
 static void list_take(const char *text, cpu_set_t *cpus)
@@ -39,13 +40,64 @@ bool node_cpus(const char *sysfs, int node, cpu_set_t *cpus)
 
 void node_stay(const char *sysfs, int node)
 {
-	cpu_set_t cpus, mine;
+	cpu_set_t cpus;
 
-	if (node < 0 || !node_cpus(sysfs, node, &cpus) || sched_getaffinity(0, sizeof(mine), &mine))
+	if (node >= 0 && node_cpus(sysfs, node, &cpus) && !sched_setaffinity(0, sizeof(cpus), &cpus))
 		return;
-	CPU_AND(&cpus, &cpus, &mine);
-	if (CPU_COUNT(&cpus))
-		sched_setaffinity(0, sizeof(cpus), &cpus);
+	memset(&cpus, 0xff, sizeof(cpus));
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+int node_usable(const char *sysfs, int node)
+{
+	cpu_set_t before, cpus;
+	int n;
+
+	if (sched_getaffinity(0, sizeof(before), &before))
+		return 0;
+	node_stay(sysfs, node);
+	n = sched_getaffinity(0, sizeof(cpus), &cpus) ? 0 : CPU_COUNT(&cpus);
+	sched_setaffinity(0, sizeof(before), &before);
+	return n;
+}
+
+/* "200000 100000" or "max 100000" of a group: cpu.max. */
+static int quota_read(const char *sysfs, const char *group)
+{
+	char path[640];
+	long quota = 0, period = 0;
+	FILE *f;
+	int n;
+
+	snprintf(path, sizeof(path), "%s/fs/cgroup%s/cpu.max", sysfs, group);
+	f = fopen(path, "re");
+	n = f ? fscanf(f, "%ld %ld", &quota, &period) : 0;
+	if (f)
+		fclose(f);
+	return n == 2 && quota > 0 && period > 0 ? (int)(100 * quota / period) : 0;
+}
+
+int cpus_quota(const char *sysfs, const char *procfs)
+{
+	char path[256], line[320] = "", *group = line + 3;
+	int least = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/self/cgroup", procfs);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f) && strncmp(line, "0::/", 4))
+		*line = 0;
+	if (f)
+		fclose(f);
+	if (strncmp(line, "0::/", 4))
+		return 0;
+	for (group[strcspn(group, "\n")] = 0;; *strrchr(group, '/') = 0) {
+		int quota = quota_read(sysfs, group);
+
+		least = quota && (!least || quota < least) ? quota : least;
+		if (!*group)
+			return least;
+	}
 }
 
 /* "10 21 21 31" of a node to all. */

@@ -10,8 +10,13 @@
 
 /* False: the node has none, or is not there. */
 bool node_cpus(const char *sysfs, int node, cpu_set_t *cpus);
-/* This thread stays on those of them that it may use; if these are none, or the node is not known (-1), where it is. */
+/* This thread stays on those of them that its cpuset has; if these are none, or the node is not known (-1), on all that
+ * it has. A launcher's mask does not count: it binds a process, to one CPU often, and here each thread needs one. */
 void node_stay(const char *sysfs, int node);
+/* How many CPUs that are; 0: it cannot be said. */
+int node_usable(const char *sysfs, int node);
+/* What the control groups of this process leave it of them (cpu.max), in percent of one; 0: no limit. */
+int cpus_quota(const char *sysfs, const char *procfs);
 
 /* Distances as the kernel's (ACPI's SLIT): 10 of a node to itself, twice that takes twice as long. */
 enum {

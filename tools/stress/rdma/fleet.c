@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "tools/stress/launch/rendezvous.h"
+#include "tools/stress/lib/node.h"
 
 #define FIRST_WORD_NS 5000000000ull
 #define SLICE_NS 300000000ull
@@ -161,6 +162,7 @@ void fleet_hello(struct wire_host *h, const struct rdma_host *host, int rank, in
 				 .size = size,
 				 .n_ports = host->n_ports,
 				 .n_left_out = host->n_left_out,
+				 .cpu_percent = cpus_quota(sysfs_root(), procfs_root()),
 				 .names_ports = devices && *devices != '^',
 				 .n_places = host->n_places };
 	wire_host_name(h->host, sizeof(h->host));

@@ -15,6 +15,7 @@
 struct wire_host {
 	uint32_t version, list; /* of the binary; a hash of --hosts */
 	int32_t rank, size, n_ports, n_left_out, n_places;
+	int32_t cpu_percent; /* of one CPU, by control groups; 0: no limit */
 	int32_t names_ports; /* by its --devices: what it names should be up */
 	char host[64], note[256];
 	struct rdma_place places[RDMA_PLACES_MAX];

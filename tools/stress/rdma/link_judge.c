@@ -317,6 +317,14 @@ static void rule_apply(struct rdma_run *run, const struct rule *rule)
 
 /* --- counters of the whole run --- */
 
+static bool any_excused(const struct rdma_run *run, int port)
+{
+	for (int i = 0; i < run->n_measured; i++)
+		if (run->measured[i].is_excused && (run->measured[i].from == port || run->measured[i].to == port))
+			return true;
+	return false;
+}
+
 static void counters_judge(struct rdma_run *run, int i)
 {
 	const struct fleet_port *p = &run->fleet.ports[i];
@@ -324,6 +332,8 @@ static void counters_judge(struct rdma_run *run, int i)
 	char text[200], name[160];
 
 	counters_since(p->begin.counters, p->end.counters, rose);
+	if (any_excused(run, i) && rose[PORT_RETRIES_EXCEEDED] != PORT_NOT_COUNTED)
+		rose[PORT_RETRIES_EXCEEDED] = 0;
 	if (is_gone(run, i))
 		rdma_fault(run, FAULT_PORT, i,
 			   p->lost ? "its process or its host does not answer any more: log in there, and look"
@@ -371,7 +381,8 @@ static void absent_note(struct rdma_run *run, int i)
 		}
 	if (n > 1)
 		snprintf(others, sizeof(others), " and %d other%s", n - 1, n > 2 ? "s" : "");
-	rdma_note(run, "not tested: %s%s: %s", rdma_link_name(run, m, link, sizeof(link)), others, m->result.text);
+	rdma_note(run, "%s: %s%s: %s", m->is_excused ? "no fault" : "not tested",
+		  rdma_link_name(run, m, link, sizeof(link)), others, m->result.text);
 }
 
 static void unsteady_note(struct rdma_run *run, const struct rdma_measured *m)
@@ -385,6 +396,7 @@ static void unsteady_note(struct rdma_run *run, const struct rdma_measured *m)
 
 void links_judge(struct rdma_run *run)
 {
+	fabrics_part(run);
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
 		rule_apply(run, &rules[i]);
 	for (int i = 0; i < run->n_measured; i++) {
@@ -414,6 +426,7 @@ static void lost_note(struct rdma_run *run, const struct rdma_measured *m)
 
 void links_judge_partial(struct rdma_run *run)
 {
+	fabrics_part(run);
 	for (size_t i = 0; i < sizeof(partial_rules) / sizeof(partial_rules[0]); i++)
 		rule_apply(run, &partial_rules[i]);
 	for (int i = 0; i < run->n_measured; i++) {

@@ -102,6 +102,30 @@ static void all_open(struct rdma_run *run, struct trial *trials, int n)
 	}
 }
 
+/* Two Ethernet ports of one host: without these settings Linux answers no ARP request of its own. */
+static bool needs_local(const struct rdma_run *run, const struct trial *t)
+{
+	const struct rdma_port *from = &run->fleet.ports[t->m.from].port, *to = &run->fleet.ports[t->m.to].port;
+
+	if (from->host != to->host || from->link_layer != VERBS_LINK_ETHERNET || to->link_layer != VERBS_LINK_ETHERNET)
+		return false;
+	if (t->m.from == t->m.to || (*from->netdev && !strcmp(from->netdev, to->netdev)))
+		return false;
+	return !from->accepts_local || !to->accepts_local;
+}
+
+static void connect_failed(const struct rdma_run *run, struct trial *t, const struct wire_ready *ready)
+{
+	t->m.is_excused = needs_local(run, t);
+	if (t->m.is_excused)
+		trial_fail(t, RDMA_ABSENT,
+			   "this host has no way between two ports of its own: it needs "
+			   "net.ipv4.conf.NETDEV.accept_local=1 of both, and a route by each port's own netdev (policy "
+			   "routing)");
+	else
+		trial_fail(t, ready->status, ready->text);
+}
+
 static void all_connect(struct rdma_run *run, struct trial *trials, int n)
 {
 	struct wire_ready ready[2];
@@ -116,7 +140,7 @@ static void all_connect(struct rdma_run *run, struct trial *trials, int n)
 			hear(run, t, role, WIRE_CONNECTED, &ready[role], sizeof(ready[role]), STEP_NS);
 		for (int role = 0; role < 2 && t->on; role++)
 			if (ready[role].status)
-				trial_fail(t, ready[role].status, ready[role].text);
+				connect_failed(run, t, &ready[role]);
 	}
 }
 
@@ -273,7 +297,7 @@ bool link_has_failed(const struct rdma_run *run, int from, int to)
 	for (int i = 0; i < run->n_measured; i++) {
 		const struct rdma_measured *m = &run->measured[i];
 
-		if (m->from == from && m->to == to && m->result.status >= RDMA_FAILED)
+		if (m->from == from && m->to == to && (m->result.status >= RDMA_FAILED || m->is_excused))
 			return true;
 	}
 	return false;

@@ -18,7 +18,13 @@ static const struct rdma_port *port_at(const struct rdma_run *run, int i)
 
 bool ports_alike(const struct rdma_port *a, const struct rdma_port *b)
 {
-	return a->vendor == b->vendor && a->part == b->part && a->link_layer == b->link_layer && a->soft == b->soft;
+	return a->vendor == b->vendor && a->part == b->part && a->link_layer == b->link_layer && a->soft == b->soft &&
+	       !strcmp(a->board, b->board);
+}
+
+bool ports_as_fast(const struct rdma_port *a, const struct rdma_port *b)
+{
+	return ports_alike(a, b) && a->gbits == b->gbits;
 }
 
 static const char *state_name(int state)
@@ -37,24 +43,64 @@ static const char *state_remedy(const struct rdma_port *p)
 		       : "look at cable, transceiver, switch port, and at its netdev (ip link)";
 }
 
-/* How many of its kind there are besides it, and are up. */
-static void kind_count(const struct rdma_run *run, int i, int *others, int *up)
+/* A host has like cards for different ends. So of several hosts those of one name are compared, where most have it. */
+static bool goes_by_name(const struct rdma_run *run, int i)
+{
+	int have = 0;
+
+	for (int j = 0; j < run->fleet.n_ports; j++)
+		have += run->names[j] == run->names[i];
+	return run->fleet.n_hosts > 1 && 2 * have > run->fleet.n_hosts;
+}
+
+static bool is_peer(const struct rdma_run *run, int i, int j, bool by_name)
+{
+	return ports_alike(port_at(run, i), port_at(run, j)) && (!by_name || run->names[i] == run->names[j]);
+}
+
+/* How many there are to compare it with, and are up. */
+static void peers_count(const struct rdma_run *run, int i, bool by_name, int *others, int *up)
 {
 	*others = *up = 0;
 	for (int j = 0; j < run->fleet.n_ports; j++)
-		if (j != i && ports_alike(port_at(run, i), port_at(run, j))) {
+		if (j != i && is_peer(run, i, j, by_name)) {
 			(*others)++;
 			*up += run->is_usable[j];
 		}
 }
 
-/* By what a port that is not up should be; false: by nothing. */
-static bool should_be_up(const struct rdma_run *run, const struct rdma_port *p, int others, int up, char text[96])
+static int down_on_host(const struct rdma_run *run, int i)
 {
-	bool is_named = run->fleet.hosts[p->host].hello.names_ports, is_odd = 2 * up > others + 1;
+	int n = 0;
 
-	if (is_odd || (is_named && others))
-		snprintf(text, 96, "%d of %d others of its kind are up", up, others);
+	for (int j = 0; j < run->fleet.n_ports; j++)
+		n += !run->is_usable[j] && port_at(run, i)->host == port_at(run, j)->host && is_peer(run, i, j, false);
+	return n;
+}
+
+/* Most of its name are up; where that says nothing, most of its kind. Then two of one host that are down are so by
+ * design, as the second ports of two cards. */
+static bool is_odd(const struct rdma_run *run, int i, int others, int up, bool by_name)
+{
+	if (by_name && others && 2 * up != others + 1)
+		return 2 * up > others + 1;
+	peers_count(run, i, false, &others, &up);
+	return 2 * up > others + 1 && down_on_host(run, i) == 1;
+}
+
+static const char *peers_name(bool by_name)
+{
+	return by_name ? "of its name" : "of its kind";
+}
+
+/* By what a port that is not up should be; false: by nothing. */
+static bool should_be_up(const struct rdma_run *run, int i, int others, int up, bool by_name, char text[96])
+{
+	const struct rdma_port *p = port_at(run, i);
+	bool is_named = run->fleet.hosts[p->host].hello.names_ports;
+
+	if (is_odd(run, i, others, up, by_name) || (is_named && others))
+		snprintf(text, 96, "%d of %d others %s are up", up, others, peers_name(by_name));
 	else if (is_named)
 		snprintf(text, 96, "--devices names it");
 	else if (p->phys_state == VERBS_PHYS_LINK_UP)
@@ -70,17 +116,19 @@ static void down_judge(struct rdma_run *run, int i)
 {
 	const struct rdma_port *p = port_at(run, i);
 	char name[160], reason[96];
+	bool by_name = goes_by_name(run, i);
 	int others, up;
 
-	kind_count(run, i, &others, &up);
-	if (should_be_up(run, p, others, up, reason))
+	peers_count(run, i, by_name, &others, &up);
+	if (should_be_up(run, i, others, up, by_name, reason))
 		rdma_fault(run, FAULT_PORT, i, "it is %s, %s: %s; or leave it out (--devices ^%s)",
 			   state_name(p->state), reason, state_remedy(p), p->device);
 	else
 		rdma_note(run,
-			  "%s is %s and not tested (%d of %d others of its kind are up); name it with --devices if "
-			  "it should be up",
-			  rdma_port_name(run, i, name, sizeof(name)), state_name(p->state), up, others);
+			  "%s is %s and not tested (%d of %d others %s are up); name it with --devices if it should "
+			  "be up",
+			  rdma_port_name(run, i, name, sizeof(name)), state_name(p->state), up, others,
+			  peers_name(by_name));
 }
 
 /* --- over hosts --- */
@@ -293,15 +341,22 @@ static const char *setting_text(const struct rdma_port *p, const struct setting 
 	return text;
 }
 
-/* How many usable ports of its kind, itself among them, have this value; *of: how many there are. */
-static int value_count(const struct rdma_run *run, const struct setting *s, int i, const char *value, int *of)
+struct usual {
+	char value[80];
+	int n, of; /* ports that have it, of those that were compared */
+	bool by_name;
+};
+
+/* How many usable ports that it is compared with, itself among them, have this value; *of: how many there are. */
+static int value_count(const struct rdma_run *run, const struct setting *s, int i, bool by_name, const char *value,
+		       int *of)
 {
 	char text[80];
 	int n = 0;
 
 	*of = 0;
 	for (int j = 0; j < run->fleet.n_ports; j++) {
-		if (!run->is_usable[j] || !ports_alike(port_at(run, i), port_at(run, j)))
+		if (!run->is_usable[j] || !is_peer(run, i, j, by_name))
 			continue;
 		(*of)++;
 		n += !strcmp(setting_text(port_at(run, j), s, text, sizeof(text)), value);
@@ -309,44 +364,94 @@ static int value_count(const struct rdma_run *run, const struct setting *s, int 
 	return n;
 }
 
-/* The value that most of its kind have, else the one that a port with another has: where two differ, both are named. */
-static bool usual_find(const struct rdma_run *run, const struct setting *s, int i, char usual[80], int *n, int *of)
+/* The value that most have, of as many the one that more of its kind have; else that of another port: where two
+ * differ, both are named. */
+static bool usual_find(const struct rdma_run *run, const struct setting *s, int i, struct usual *u)
+{
+	char own[80];
+	int kind = 0, of_kind = 0;
+
+	*u = (struct usual){ .by_name = goes_by_name(run, i) };
+	setting_text(port_at(run, i), s, own, sizeof(own));
+	for (int j = 0; j < run->fleet.n_ports; j++) {
+		char text[80];
+		int n, alike;
+
+		if (!run->is_usable[j] || !is_peer(run, i, j, u->by_name))
+			continue;
+		n = value_count(run, s, i, u->by_name, setting_text(port_at(run, j), s, text, sizeof(text)), &u->of);
+		alike = value_count(run, s, i, false, text, &of_kind);
+		if (n < u->n || (n == u->n && alike < kind) ||
+		    (n == u->n && alike == kind && (strcmp(u->value, own) || !strcmp(text, own))))
+			continue;
+		u->n = n;
+		kind = alike;
+		snprintf(u->value, sizeof(u->value), "%s", text);
+	}
+	if (u->by_name && 2 * u->n <= u->of && 2 * kind > of_kind) {
+		u->n = kind;
+		u->of = of_kind;
+		u->by_name = false;
+	}
+	return u->n && strcmp(u->value, own);
+}
+
+/* How many ports of its host and kind have its value; *first: it is the first of these. */
+static int value_shared(const struct rdma_run *run, const struct setting *s, int i, bool *first)
+{
+	char own[80], text[80];
+	int n = 0;
+
+	setting_text(port_at(run, i), s, own, sizeof(own));
+	for (int j = 0; j < run->fleet.n_ports; j++) {
+		if (!run->is_usable[j] || port_at(run, i)->host != port_at(run, j)->host ||
+		    !is_peer(run, i, j, false) || strcmp(setting_text(port_at(run, j), s, text, sizeof(text)), own))
+			continue;
+		*first = !n ? j == i : *first;
+		n++;
+	}
+	return n;
+}
+
+/* Two or more of one host have it: they are for another end than the others, as cards for storage are. */
+static void shared_note(struct rdma_run *run, const struct setting *s, int i, const struct usual *u, int n)
+{
+	char own[80], name[160];
+
+	setting_text(port_at(run, i), s, own, sizeof(own));
+	rdma_note(run, "%s and %d more of its kind and host: %s %s, of %d of %d ports %s: no fault, as they share it",
+		  rdma_port_name(run, i, name, sizeof(name)), n - 1, s->name, *own ? own : "none", u->n, u->of,
+		  *u->value ? u->value : "none");
+}
+
+static void setting_fault(struct rdma_run *run, const struct setting *s, int i, const struct usual *u)
 {
 	char own[80];
 
 	setting_text(port_at(run, i), s, own, sizeof(own));
-	*n = 0;
-	for (int j = 0; j < run->fleet.n_ports; j++) {
-		char text[80];
-		int count;
-
-		if (!run->is_usable[j] || !ports_alike(port_at(run, i), port_at(run, j)))
-			continue;
-		count = value_count(run, s, i, setting_text(port_at(run, j), s, text, sizeof(text)), of);
-		if (count > *n || (count == *n && !strcmp(usual, own) && strcmp(text, own))) {
-			*n = count;
-			snprintf(usual, 80, "%s", text);
-		}
-	}
-	return *n && strcmp(usual, own);
+	rdma_fault(run, FAULT_PORT, i, "%s %s, of %d of %d ports %s %s%s: %s", s->name, *own ? own : "none", u->n,
+		   u->of, peers_name(u->by_name), *u->value ? u->value : "none",
+		   2 * u->n > u->of ? "" : " (which one is right, nothing says)", s->remedy);
 }
 
 static void setting_judge(struct rdma_run *run, const struct setting *s, int i)
 {
-	char usual[80] = "", own[80], name[160];
-	int n, of;
+	char own[80], name[160];
+	bool first = false;
+	struct usual u;
+	int shared;
 
-	if (!usual_find(run, s, i, usual, &n, &of))
+	if (!usual_find(run, s, i, &u))
 		return;
-	setting_text(port_at(run, i), s, own, sizeof(own));
+	shared = value_shared(run, s, i, &first);
 	if (s->is_note)
-		rdma_note(run, "%s: %s %s, of %d of %d ports of its kind %s: %s",
-			  rdma_port_name(run, i, name, sizeof(name)), s->name, *own ? own : "none", n, of,
-			  *usual ? usual : "none", s->remedy);
-	else
-		rdma_fault(run, FAULT_PORT, i, "%s %s, of %d of %d ports of its kind %s%s: %s", s->name,
-			   *own ? own : "none", n, of, *usual ? usual : "none",
-			   2 * n > of ? "" : " (which one is right, nothing says)", s->remedy);
+		rdma_note(run, "%s: %s %s, of %d of %d ports %s %s: %s", rdma_port_name(run, i, name, sizeof(name)),
+			  s->name, *setting_text(port_at(run, i), s, own, sizeof(own)) ? own : "none", u.n, u.of,
+			  peers_name(u.by_name), *u.value ? u.value : "none", s->remedy);
+	else if (shared < 2 || goes_by_name(run, i))
+		setting_fault(run, s, i, &u);
+	else if (first)
+		shared_note(run, s, i, &u, shared);
 }
 
 void ports_judge(struct rdma_run *run)

@@ -58,8 +58,8 @@ static bool is_like(const struct rdma_run *run, const struct rdma_measured *a, c
 {
 	return a->shape == b->shape && a->of.operation == b->of.operation && a->of.measure == b->of.measure &&
 	       a->of.bytes == b->of.bytes && apart_of(run, a) == apart_of(run, b) &&
-	       ports_alike(port_of(run, a->from), port_of(run, b->from)) &&
-	       ports_alike(port_of(run, a->to), port_of(run, b->to));
+	       ports_as_fast(port_of(run, a->from), port_of(run, b->from)) &&
+	       ports_as_fast(port_of(run, a->to), port_of(run, b->to));
 }
 
 static bool is_measured(const struct rdma_measured *m)
@@ -94,7 +94,8 @@ static void baseline_measure(const struct rdma_run *run, const struct rdma_measu
 
 static void row_take(const struct rdma_run *run, const struct rdma_measured *m, struct bounds *b)
 {
-	const struct rate_row *row = rate_row_find(port_of(run, m->from)->gbits);
+	double from = port_of(run, m->from)->gbits, to = port_of(run, m->to)->gbits;
+	const struct rate_row *row = rate_row_find(from < to ? from : to);
 
 	if (!row || m->of.operation != RDMA_WRITE || m->of.measure != RDMA_BANDWIDTH || m->from == m->to ||
 	    m->of.bytes < TABLE_BYTES_MIN)
@@ -149,7 +150,7 @@ void rates_measured(struct rdma_run *run)
 	for (int i = 0; i < run->n_measured; i++) {
 		struct rdma_measured *m = &run->measured[i];
 
-		if (!is_measured(m))
+		if (!is_measured(m) || crowd_is(run, m))
 			continue;
 		m->judged.measured = true;
 		m->judged.value = m->result.value;
@@ -187,7 +188,8 @@ int rdma_baseline_save(struct rdma_run *run, int status, char why[LIBRARY_WHY])
 	if (n)
 		err = baseline_lines_write(run->options->save_baseline, lines, n);
 	else
-		rdma_note(run, "--save-baseline: nothing was written, as the run did not pass");
+		rdma_note(run, "--save-baseline: nothing was written, as %s",
+			  status == STRESS_PASSED ? "no rate counts" : "the run did not pass");
 	free(lines);
 	free(names);
 	free(links);

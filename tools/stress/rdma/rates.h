@@ -15,7 +15,9 @@ struct rate_row {
 extern const struct rate_row rate_rows[];
 extern const int n_rate_rows;
 
-/* Takes the values of what was measured. */
+/* crowd.c: it was measured while ends of its round shared CPUs; there is a note. */
+bool crowd_is(struct rdma_run *run, const struct rdma_measured *m);
+/* Takes the values of what was measured, and can be judged. */
 void rates_measured(struct rdma_run *run);
 /* Holds each to its bounds; may be called again after further turns. */
 void rates_hold(struct rdma_run *run, const struct baseline *baseline);

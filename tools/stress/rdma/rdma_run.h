@@ -21,6 +21,7 @@ struct rdma_measured {
 	uint64_t lost, packets;    /* at both ends: counters of loss, packets sent */
 	bool soft;                 /* an end of it is software */
 	bool small_passes;         /* it failed, and messages in small packets get through */
+	bool is_excused;           /* it failed, and does so on a healthy host: RDMA_ABSENT */
 	struct judgement judged;
 	int round; /* the call of links_run() that measured it: links of a round run side by side */
 };
@@ -78,7 +79,11 @@ void rdma_again(struct rdma_run *run, const struct baseline *baseline);
 void links_judge(struct rdma_run *run);
 /* The same of a run that a signal cut: data, failed links and loss of what was measured until then. */
 void links_judge_partial(struct rdma_run *run);
+/* fabrics.c: failed links between two fabrics, as it seems, become RDMA_ABSENT. */
+void fabrics_part(struct rdma_run *run);
 bool ports_alike(const struct rdma_port *a, const struct rdma_port *b);
+/* And of one speed. */
+bool ports_as_fast(const struct rdma_port *a, const struct rdma_port *b);
 /* Of a run that passed only. The exit status. */
 int rdma_baseline_save(struct rdma_run *run, int status, char why[LIBRARY_WHY]);
 

@@ -43,12 +43,12 @@ static int loopback(const struct shape_port *ports, int n, int round, struct sha
  * router, which verbs' addresses do not take. */
 static int inside(const struct shape_port *ports, int n, int round, struct shape_link *links)
 {
-	int from = round / n, to = round % n;
+	int from = n ? round / n : 0, to = n ? round % n : 0;
 
 	if (from >= n || n < 2)
 		return 0;
 	links[0] = (struct shape_link){ ports[from].index, ports[to].index };
-	return from == to || ports[from].network != ports[to].network ? -1 : 1;
+	return from == to || ports[from].network < 0 || ports[from].network != ports[to].network ? -1 : 1;
 }
 
 /* Several hosts: host h to host h + round + 1, all rails at once: each port sends to one and hears from one. */
@@ -63,6 +63,13 @@ static int rails(const struct shape_port *ports, int n, int hosts, int round, st
 	return ended(n_links, round + 1 >= hosts);
 }
 
+static bool is_before(const struct shape_port *a, const struct shape_port *b)
+{
+	if (a->layer != b->layer)
+		return a->layer < b->layer;
+	return a->name != b->name ? a->name < b->name : a->host < b->host;
+}
+
 /* By name, then by host: neighbours are the same port of two hosts; of one host alone two of its ports. */
 static int ordered(const struct shape_port *ports, int n, int *order)
 {
@@ -70,9 +77,7 @@ static int ordered(const struct shape_port *ports, int n, int *order)
 		int place = 0;
 
 		for (int j = 0; j < n; j++)
-			place += ports[j].name < ports[i].name ||
-				 (ports[j].name == ports[i].name &&
-				  (ports[j].host < ports[i].host || (ports[j].host == ports[i].host && j < i)));
+			place += is_before(&ports[j], &ports[i]) || (j < i && !is_before(&ports[i], &ports[j]));
 		order[place] = ports[i].index;
 	}
 	return n;
@@ -101,7 +106,27 @@ static int turns(const struct shape_port *ports, int n, int round, struct shape_
 	return n;
 }
 
-int shape_round(enum rdma_shape shape, const struct shape_port *ports, int n, int round, struct shape_link *links)
+static int layer_of(const struct shape_port *ports, int n, int index)
+{
+	int i = 0;
+
+	while (i < n - 1 && ports[i].index != index)
+		i++;
+	return ports[i].layer;
+}
+
+/* Without links between two link layers. */
+static int layers_keep(const struct shape_port *ports, int n, struct shape_link *links, int n_links)
+{
+	int kept = 0;
+
+	for (int i = 0; i < n_links; i++)
+		if (layer_of(ports, n, links[i].from) == layer_of(ports, n, links[i].to))
+			links[kept++] = links[i];
+	return n_links > 0 && !kept ? -1 : n_links > 0 ? kept : n_links;
+}
+
+static int round_make(enum rdma_shape shape, const struct shape_port *ports, int n, int round, struct shape_link *links)
 {
 	int hosts = hosts_count(ports, n);
 
@@ -112,4 +137,9 @@ int shape_round(enum rdma_shape shape, const struct shape_port *ports, int n, in
 	case SHAPE_RING: return round ? 0 : turns(ports, n, round, links);
 	default: return turns(ports, n, round, links);
 	}
+}
+
+int shape_round(enum rdma_shape shape, const struct shape_port *ports, int n, int round, struct shape_link *links)
+{
+	return layers_keep(ports, n, links, round_make(shape, ports, n, round, links));
 }

@@ -11,7 +11,8 @@ struct shape_port {
 	int index; /* of the fleet */
 	int host;
 	int name;    /* the same number for ports of one name ("mlx5_0:1") on all hosts: a rail */
-	int network; /* the same number for ports that need no router between them */
+	int network; /* the same number for ports that need no router between them; -1: it is not known */
+	int layer;   /* Ethernet and InfiniBand have no link */
 };
 
 struct shape_link {

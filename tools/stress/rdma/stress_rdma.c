@@ -102,7 +102,7 @@ static int usable_ports(const struct rdma_run *run, struct shape_port *ports)
 	for (int i = 0; i < run->fleet.n_ports; i++)
 		if (run->is_usable[i])
 			ports[n++] = (struct shape_port){ i, run->fleet.ports[i].port.host, run->names[i],
-							  run->networks[i] };
+							  run->networks[i], run->fleet.ports[i].port.link_layer };
 	return n;
 }
 
@@ -168,6 +168,26 @@ static void round_run(struct rdma_run *run, enum rdma_shape shape, const struct 
 	}
 }
 
+/* Whether they are one with others' nothing says: none is guessed. */
+static void unknown_note(struct rdma_run *run)
+{
+	char text[160] = "", name[160];
+	int n = 0;
+
+	for (int i = 0; i < run->fleet.n_ports; i++) {
+		size_t at = strlen(text);
+
+		if (run->is_usable[i] && run->networks[i] < 0)
+			snprintf(text + at, sizeof(text) - at, "%s%.80s", n++ ? ", " : "",
+				 rdma_port_name(run, i, name, sizeof(name)));
+	}
+	if (n)
+		rdma_note(run,
+			  "nic-to-nic: the network of %s is not known (its netdev has no address here, or a link-local "
+			  "one), and it has no link to others of its host; --shapes mesh tries them",
+			  text);
+}
+
 /* Inside a host there is no link between separate networks: rails that meet in routers, or nowhere. */
 static void networks_note(struct rdma_run *run)
 {
@@ -198,8 +218,10 @@ static void shape_run(struct rdma_run *run, enum rdma_shape shape, uint64_t *see
 	for (int round = 0; (n = shape_round(shape, ports, n_ports, round, links)) && !stopped(run); round++)
 		if (n > 0)
 			round_run(run, shape, links, n, seed);
-	if (shape == SHAPE_NIC_TO_NIC && run->fleet.n_hosts == 1)
+	if (shape == SHAPE_NIC_TO_NIC && run->fleet.n_hosts == 1) {
 		networks_note(run);
+		unknown_note(run);
+	}
 	if (run->n_measured == before && !stopped(run) && !run->n_faults)
 		rdma_note(run, "%s: no link of that shape: %d port%s up on %d host%s", rdma_shape_names[shape], n_ports,
 			  n_ports == 1 ? " is" : "s are", run->fleet.n_hosts, run->fleet.n_hosts == 1 ? "" : "s");
@@ -207,20 +229,17 @@ static void shape_run(struct rdma_run *run, enum rdma_shape shape, uint64_t *see
 
 /* --- the whole --- */
 
-/* The first usable port on the network of each; where one's is not known, all count as one. */
+/* The first usable port on the network of each; -1: it is not known. */
 static void networks_find(struct rdma_run *run)
 {
 	const struct fleet_port *ports = run->fleet.ports;
-	bool known = true;
 
-	for (int i = 0; i < run->fleet.n_ports; i++)
-		known &= !run->is_usable[i] || *ports[i].port.network;
-	for (int i = 0; i < run->fleet.n_ports && known; i++) {
+	for (int i = 0; i < run->fleet.n_ports; i++) {
 		int j = 0;
 
 		while (j < i && !(run->is_usable[j] && !strcmp(ports[j].port.network, ports[i].port.network)))
 			j++;
-		run->networks[i] = j;
+		run->networks[i] = *ports[i].port.network ? j : -1;
 	}
 }
 

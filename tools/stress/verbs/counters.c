@@ -35,6 +35,13 @@ const char *sysfs_root(void)
 	return root && *root ? root : "/sys";
 }
 
+const char *procfs_root(void)
+{
+	const char *root = getenv("RANKTRACE_PROCFS");
+
+	return root ? root : "/proc";
+}
+
 const char *counter_name(int counter)
 {
 	return names[counter];

@@ -28,5 +28,7 @@ uint64_t counters_sum(const uint64_t *rose, enum counter_meaning meaning);
 const char *counters_text(const uint64_t *rose, enum counter_meaning meaning, char *text, unsigned int size);
 /* Where /sys is: $RANKTRACE_SYSFS, which tests set. */
 const char *sysfs_root(void);
+/* And /proc: $RANKTRACE_PROCFS. */
+const char *procfs_root(void);
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/stress/lib/node.h"
 #include "tools/stress/verbs/host.h"
 
 /* The first line below class/infiniband/DEVICE, without its end; false: there is none. */
@@ -120,14 +121,24 @@ static void network_text(const uint8_t *raw, int bytes, int bits, char text[64])
 	snprintf(text, 64, "%s/%d", address, bits);
 }
 
-/* Of Ethernet the network of the netdev's address that the GID is of; of InfiniBand its subnet. */
-static void network_find(struct rdma_port *p)
+/* Of InfiniBand its subnet. Separate fabrics often keep the prefix that all come with; subnet managers at two LIDs are
+ * of two fabrics, at one of one or two. */
+static void subnet_text(struct rdma_port *p, int sm_lid)
+{
+	int at = snprintf(p->network, sizeof(p->network), "subnet %.19s", p->gid);
+
+	if (sm_lid)
+		snprintf(p->network + at, sizeof(p->network) - at, ", SM at LID %d", sm_lid);
+}
+
+/* Of Ethernet the network of the netdev's address that the GID is of; link-local ones are of each wire. */
+static void network_find(struct rdma_port *p, int sm_lid)
 {
 	struct ifaddrs *all = NULL;
 
 	if (p->link_layer == VERBS_LINK_INFINIBAND && *p->gid)
-		snprintf(p->network, sizeof(p->network), "subnet %.19s", p->gid);
-	if (p->link_layer != VERBS_LINK_ETHERNET || !*p->netdev || getifaddrs(&all))
+		subnet_text(p, sm_lid);
+	if (p->link_layer != VERBS_LINK_ETHERNET || !*p->netdev || !strncmp(p->gid, "fe80:", 5) || getifaddrs(&all))
 		return;
 	for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
 		const uint8_t *raw, *mask;
@@ -144,6 +155,22 @@ static void network_find(struct rdma_port *p)
 			network_text(raw, n, mask_bits(mask, n), p->network);
 	}
 	freeifaddrs(all);
+}
+
+/* Of a netdev, or of all: an ARP request from another port of this host is dropped without it. */
+static bool accepts_local(const char *netdev)
+{
+	char path[512];
+	int value = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%.300s/sys/net/ipv4/conf/%s/accept_local", procfs_root(), netdev);
+	f = fopen(path, "re");
+	if (f && fscanf(f, "%d", &value) != 1)
+		value = 0;
+	if (f)
+		fclose(f);
+	return value > 0;
 }
 
 static bool heard(const struct rdma_port *p)
@@ -187,11 +214,14 @@ int port_read(struct rdma_host *host, struct verbs_device_context *context, stru
 		device.max_qp_rd_atom < device.max_qp_init_rd_atom ? device.max_qp_rd_atom : device.max_qp_init_rd_atom;
 	p->soft = is_soft(p);
 	snprintf(p->firmware, sizeof(p->firmware), "%.60s", device.fw_ver);
+	line_read(p, p->board, sizeof(p->board), "board_id");
 	line_read(p, p->speed, sizeof(p->speed), "ports/%d/rate", p->number);
 	p->gbits = p->soft ? 0 : strtod(p->speed, NULL);
 	p->node = line_read(p, text, sizeof(text), "device/numa_node") ? atoi(text) : -1;
+	p->cpus = node_usable(sysfs_root(), p->node);
 	gid_choose(host, context, p, port.gid_tbl_len);
-	network_find(p);
+	network_find(p, port.sm_lid);
+	p->accepts_local = accepts_local("all") || (*p->netdev && accepts_local(p->netdev));
 	p->has_heard = heard(p);
 	return 0;
 }

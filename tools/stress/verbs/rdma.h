@@ -43,13 +43,17 @@ struct rdma_port {
 	int32_t state, phys_state, link_layer; /* as verbs numbers them */
 	int32_t mtu, lid, gid_index;           /* gid_index -1: it has none */
 	int32_t node;                          /* of memory, -1: unknown */
+	int32_t cpus;                          /* that its threads may run on; 0: unknown */
 	int32_t soft;                          /* no hardware behind it: its rates are the CPU's */
 	int32_t reads;                         /* outstanding ones at most */
+	int32_t accepts_local;                 /* of its netdev: packets from an address of this host */
 	int32_t has_heard;                     /* it has received something since its driver was loaded */
 	uint32_t vendor, part;
 	double gbits; /* of the link; 0: unknown */
 	char device[64], netdev[16], speed[48], gid_type[24], gid[40], firmware[64];
-	char network[64]; /* what needs no router: "10.0.1.0/24", "subnet fe80:0000:0000:0000"; "": unknown */
+	char board[32]; /* its maker's name of the card (PSID): cards of one chip differ by it; "": unknown */
+	/* what needs no router: "10.0.1.0/24", "subnet fe80:0000:0000:0000, SM at LID 1"; "": unknown */
+	char network[64];
 	uint8_t apart[RDMA_PLACES_MAX]; /* how far each place of its host is: a memory node's distance, or below */
 };
 
