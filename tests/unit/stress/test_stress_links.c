@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "tools/stress/lib/node.h"
+#include "tools/stress/p2p/boards.h"
 #include "tools/stress/p2p/links.h"
 
 /* NVLink one way and PCIe x16 one way, of NVIDIA's data sheets. */
@@ -22,9 +23,7 @@ static void test_rows_near_the_limit(void **state)
 	static const struct {
 		const char *device;
 		double nvlink, pcie;
-	} limits[] = {
-		{ "*H200", 450, 64 }, { "*H200*", 450, 64 }, { "*H100 80GB HBM3*", 450, 64 }, { "*A100-SXM4*", 300, 32 }
-	};
+	} limits[] = { { "*H200", 450, 64 }, { "*H100 80GB HBM3*", 450, 64 }, { "*A100-SXM4*", 300, 32 } };
 
 	(void)state;
 	for (int i = 0; i < n_link_rows; i++) {
@@ -40,7 +39,11 @@ static void test_rows_near_the_limit(void **state)
 	assert_null(link_row_find("NVIDIA H200", LINK_SM));
 	assert_null(link_row_find("some GPU", LINK_COPY));
 	assert_null(link_row_find("NVIDIA H200 NVL", LINK_COPY)); /* a card: bridges, or none */
-	assert_non_null(link_row_find("NVIDIA H200 NVL", LINK_HOST));
+	assert_null(link_row_find("NVIDIA H200 NVL", LINK_HOST)); /* whose slot may be of generation 4 */
+	assert_null(link_row_find("NVIDIA A100-SXM4-80GB MIG 1g.10gb", LINK_HOST));
+	assert_non_null(link_row_find("NVIDIA A100-SXM4-80GB", LINK_HOST));
+	assert_int_equal(board_kind_find("NVIDIA A100-SXM4-80GB"), BOARD_MODULE);
+	assert_int_equal(board_kind_find("NVIDIA A100-SXM4-80GB MIG 1g.10gb"), BOARD_UNKNOWN);
 }
 
 static struct stress_run run;

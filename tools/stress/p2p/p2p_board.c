@@ -4,11 +4,11 @@
  * one, it counts what joins them: a board always does, a card has a bridge or none. What nothing shows is not judged.
  */
 #include <dirent.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/stress/lib/gpu_name.h"
 #include "tools/stress/p2p/boards.h"
 
 #define BOARD_GPUS 8 /* of the boards with switches */
@@ -25,7 +25,7 @@ static const struct {
 enum board_kind board_kind_find(const char *device)
 {
 	for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++)
-		if (!fnmatch(boards[i].device, device, 0))
+		if (gpu_row_fits(boards[i].device, device))
 			return boards[i].kind;
 	return BOARD_UNKNOWN;
 }

@@ -4,11 +4,11 @@
  * the driver's, one kind of GPU), as a bad GPU among three spoils two thirds of all links and with that a median. Then
  * the table. Links of one GPU that are all slow are said once, as the GPU's.
  */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/stress/lib/gpu_name.h"
 #include "tools/stress/lib/node.h"
 #include "tools/stress/p2p/links.h"
 #include "tools/stress/threshold.h"
@@ -23,7 +23,7 @@ const int n_link_rows = sizeof(link_rows) / sizeof(link_rows[0]);
 const struct link_row *link_row_find(const char *device, int measure)
 {
 	for (int i = 0; i < n_link_rows; i++)
-		if (!fnmatch(link_rows[i].device, device, 0) && link_rows[i].measure == measure)
+		if (gpu_row_fits(link_rows[i].device, device) && link_rows[i].measure == measure)
 			return &link_rows[i];
 	return NULL;
 }
