@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tools/stress/lib/gpu_name.h"
+#include "tools/stress/lib/pci.h"
 #include "tools/stress/p2p/boards.h"
 
 #define BOARD_GPUS 8 /* of the boards with switches */
@@ -48,13 +49,12 @@ static bool file_begins(const char *folder, const char *device, const char *name
 /* Bridges of NVIDIA's. From the fifth generation on they are not on the PCI bus. */
 static int switches_count(void)
 {
-	const char *given = getenv("RANKTRACE_SYSFS"), *root = given ? given : "/sys";
 	struct dirent *entry;
 	char folder[256];
 	int n = 0;
 	DIR *d;
 
-	snprintf(folder, sizeof(folder), "%.200s/bus/pci/devices", root);
+	snprintf(folder, sizeof(folder), "%.200s/bus/pci/devices", sysfs_root());
 	d = opendir(folder);
 	while (d && (entry = readdir(d)))
 		n += file_begins(folder, entry->d_name, "vendor", "0x10de") &&
