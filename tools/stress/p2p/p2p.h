@@ -59,6 +59,7 @@ struct p2p {
 	volatile uint32_t *flag;
 	void *host;
 	int nodes[NODES_MAX], n_nodes; /* of memory */
+	bool away[NODES_MAX];          /* a cpuset keeps this process from it: it was other memory, and is not judged */
 	int n_switches;                /* NVSwitches on the PCI bus */
 	int n_gpus_host;               /* that NVML shows, under test or not */
 	bool is_virtual;               /* this is a virtual machine */

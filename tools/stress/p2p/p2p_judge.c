@@ -174,7 +174,7 @@ void p2p_hold(struct p2p *p, const struct baseline *baseline)
 	for (int i = 0; i < n * p->n_nodes * N_WAYS_HOST; i++) {
 		int gpu = i / N_WAYS_HOST / p->n_nodes, node = i / N_WAYS_HOST % p->n_nodes, way = i % N_WAYS_HOST;
 
-		if (p->gpus[gpu].host[node][way].judged.measured)
+		if (p->gpus[gpu].host[node][way].judged.measured && !p->away[node])
 			host_hold(p, gpu, node, way, baseline);
 	}
 }
@@ -410,7 +410,7 @@ int p2p_baseline_write(const char *path, const struct p2p *p)
 		int gpu = i / N_WAYS_HOST / p->n_nodes, node = i / N_WAYS_HOST % p->n_nodes, way = i % N_WAYS_HOST;
 		const struct judgement *j = &p->gpus[gpu].host[node][way].judged;
 
-		if (j->measured)
+		if (j->measured && !p->away[node])
 			host_name(p, gpu, node, way, line_add(&l, p, gpu, j, "GB/s"));
 	}
 	err = baseline_lines_write(path, l.lines, l.n);
