@@ -14,7 +14,7 @@ import time
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 from net_hosts import Hosts
-from stress import LOST, SIM, Gpus, dip, older_nccl, without
+from stress import LOST, SIM, XID, Gpus, dip, older_nccl, without
 
 draw, _ = job.seed()
 RANKTRACE = os.path.abspath(job.RANKTRACE)
@@ -160,6 +160,28 @@ def stalled():
         expect(f"one does not come to {what}", status, by, 1, [1], "stalled")
     status, by, _ = nccl(3, *QUICK, "--limit", "5", SIM_GPU_LOSE="1:30")
     expect("lost in the middle", status, by, 1, [1], "lost")
+
+
+def no_room():
+    """NCCL finds no room in /dev/shm, at once or when it first connects for an operation: no GPU's fault, and no pass.
+    Beside an XID it is one, of that GPU."""
+    for what, n, env, args in (("at the creation", 4, {}, []), ("later", 3, dict(SIM_NCCL_NO_SHM="1:8"), []),
+                               ("and no end of it", 3, {}, ["--time", "60"])):
+        status, by, err = nccl(n, *ONE, "--limit", 3, *args, **{"SIM_NCCL_NO_SHM": 1, **env})
+        expect(f"no room {what}", status, by, 3)
+        job.check("fault" not in by and "GPU 1 of" in err and "No space left on device (28)" in err and
+                  "--shm-size" in err and "medium: Memory" in err and "--shm-size" in by["end"][0]["notes"][0],
+                  f"{by} {err}")
+        job.check(not any(v["passed"] for v in by["verdict"]), f"{by['verdict']}")
+    g = Gpus(3, SIM_NCCL_NO_SHM=1)
+    g.fault(1, XID)
+    p = subprocess.run(argv("--json", *ONE), capture_output=True, text=True, timeout=120, env=g.env)
+    expect("no room, and an XID", p.returncode, by_type(p.stdout), 1)
+    job.check((1, "lost") in [(f["subject"].get("gpu"), f["kind"]) for f in by_type(p.stdout)["fault"]], p.stdout)
+    for hosts in (3, 9):
+        statuses, by, errs = launched(hosts, 1, *ONE, "--bisect", SIM_NCCL_NO_SHM=1)
+        print(f"{hosts} hosts, no room on node1: exits {statuses}, {by.get('fault')} {errs[0].strip()}", flush=True)
+        job.check(statuses == [3] * hosts and "fault" not in by and "of node1 (rank 1)" in errs[0], f"{by} {errs}")
 
 
 def children(pid):
@@ -503,8 +525,8 @@ def baseline():
     job.check(p.returncode == 1 and "GB/s at best of 5 measurements (" in p.stdout, f"slower: {p}")
 
 
-cases = (healthy, wrong, stalled, ended, signals, signals_wrong, hosts, launchers, bisect, many_hosts_rates, controls,
-         few_hosts, few_hosts_hang, few_hosts_late, few_hosts_dips, namespaces, refused, baseline)
+cases = (healthy, wrong, stalled, no_room, ended, signals, signals_wrong, hosts, launchers, bisect, many_hosts_rates,
+         controls, few_hosts, few_hosts_hang, few_hosts_late, few_hosts_dips, namespaces, refused, baseline)
 for case in [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]:
     T = time.monotonic()
     case()

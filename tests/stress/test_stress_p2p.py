@@ -131,6 +131,25 @@ def links():
     expect("lost", Gpus(3, SIM_GPU_LOSE="1:60"), 1, "out of the test", gpus=[1])
 
 
+def node_that_is_closed():
+    """A cpuset without the CPUs, or the memory, of a node, where GPU 0 is: what is measured lies elsewhere, slower."""
+    for cpus in ("900", "0"):  # neither that CPU nor that node is there: as if they were forbidden
+        g = Gpus(3, SIM_HOST_SLOW="0-0:40")
+        g.env["RANKTRACE_SYSFS"] = sysfs = f"{g.dir}/sys"
+        files = {f"bus/pci/devices/0000:{0x10 + i:02x}:00.0/numa_node": 0 if i else 200 for i in range(3)}
+        files.update({"devices/system/node/node0/cpulist": 0, "devices/system/node/node200/cpulist": cpus})
+        for path, text in files.items():
+            os.makedirs(os.path.dirname(f"{sysfs}/{path}"), exist_ok=True)
+            with open(f"{sysfs}/{path}", "w") as f:
+                f.write(f"{text}\n")
+        by = expect("a node that is closed", g, 0, args=(*AGAIN, "--save-baseline", f"{g.dir}/links"))
+        notes = by["end"][0]["notes"]
+        job.check(len(notes) == 1 and "memory of node 200 is not judged: a cpuset" in notes[0], f"{notes}")
+        with open(f"{g.dir}/links") as f:
+            saved = f.read()
+        job.check("memory of node 0" in saved and "memory of node 200" not in saved, saved)
+
+
 def nvlinks_down():
     """None is active, so all copies go over PCIe, alike: a fault on a board, a note of cards, else no verdict."""
     for n, name, fabric, code in ((8, "NVIDIA B200", 3, 1), (8, "NVIDIA H100 80GB HBM3", 3, 1),
@@ -239,6 +258,6 @@ def refused():
               out + err)
 
 
-for case in (healthy, slow_pair, dips, live, wrong_data, links, nvlinks_down, off_in_a_virtual_machine,
-             boards_without_a_switch, baseline, refused):
+for case in (healthy, slow_pair, dips, live, wrong_data, links, node_that_is_closed, nvlinks_down,
+             off_in_a_virtual_machine, boards_without_a_switch, baseline, refused):
     case()

@@ -4,7 +4,6 @@
  */
 #include "tools/stress/threshold.h"
 
-#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "tools/stress/lib/gpu_name.h"
 
 #define AGAIN_STEP_NS 20000000ll /* a signal ends a pause */
 
@@ -30,7 +30,7 @@ static bool row_fits(const struct threshold *t, double limit_w, uint32_t size)
 const struct threshold *threshold_find(const char *device, const char *measure, double limit_w, uint32_t size)
 {
 	for (int i = 0; i < n_thresholds; i++)
-		if (!fnmatch(thresholds[i].device, device, 0) && !strcmp(thresholds[i].measure, measure))
+		if (gpu_row_fits(thresholds[i].device, device) && !strcmp(thresholds[i].measure, measure))
 			return row_fits(&thresholds[i], limit_w, size) ? &thresholds[i] : NULL;
 	return NULL;
 }

@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "tools/stress/lib/node.h"
+#include "tools/stress/p2p/boards.h"
 #include "tools/stress/p2p/links.h"
 
 /* NVLink one way and PCIe x16 one way, of NVIDIA's data sheets. */
@@ -22,9 +24,7 @@ static void test_rows_near_the_limit(void **state)
 	static const struct {
 		const char *device;
 		double nvlink, pcie;
-	} limits[] = {
-		{ "*H200", 450, 64 }, { "*H200*", 450, 64 }, { "*H100 80GB HBM3*", 450, 64 }, { "*A100-SXM4*", 300, 32 }
-	};
+	} limits[] = { { "*H200", 450, 64 }, { "*H100 80GB HBM3*", 450, 64 }, { "*A100-SXM4*", 300, 32 } };
 
 	(void)state;
 	for (int i = 0; i < n_link_rows; i++) {
@@ -40,7 +40,11 @@ static void test_rows_near_the_limit(void **state)
 	assert_null(link_row_find("NVIDIA H200", LINK_SM));
 	assert_null(link_row_find("some GPU", LINK_COPY));
 	assert_null(link_row_find("NVIDIA H200 NVL", LINK_COPY)); /* a card: bridges, or none */
-	assert_non_null(link_row_find("NVIDIA H200 NVL", LINK_HOST));
+	assert_null(link_row_find("NVIDIA H200 NVL", LINK_HOST)); /* whose slot may be of generation 4 */
+	assert_null(link_row_find("NVIDIA A100-SXM4-80GB MIG 1g.10gb", LINK_HOST));
+	assert_non_null(link_row_find("NVIDIA A100-SXM4-80GB", LINK_HOST));
+	assert_int_equal(board_kind_find("NVIDIA A100-SXM4-80GB"), BOARD_MODULE);
+	assert_int_equal(board_kind_find("NVIDIA A100-SXM4-80GB MIG 1g.10gb"), BOARD_UNKNOWN);
 }
 
 static struct stress_run run;
@@ -58,6 +62,7 @@ static void links_make(int n)
 		for (int j = 0; j < n; j++)
 			for (int m = 0; m < N_LINK_MEASURES && i != j; m++) {
 				p.links[i][j].direct = true;
+				p.links[i][j].way = WAY_SWITCH;
 				p.links[i][j].rates[m] =
 					(struct link_rate){ .judged = { .measured = true, .value = 100 } };
 			}
@@ -429,6 +434,144 @@ static void test_through_the_host(void **state)
 	assert_non_null(strstr(run.faults[1].text, "link GPU 0 to GPU 3, copy engine"));
 }
 
+static void peers_are(int from, int to, bool direct, int way)
+{
+	p.links[from][to].direct = p.links[to][from].direct = direct;
+	p.links[from][to].way = p.links[to][from].way = way;
+}
+
+/* A DGX-1: each GPU has NVLinks to four of the seven others, and peer access to these alone. */
+static void test_access_to_some(void **state)
+{
+	(void)state;
+	links_make(8);
+	for (int i = 0; i < 8; i++)
+		for (int j = 0; j < i; j++) {
+			bool joined = i / 4 == j / 4 || i - j == 4;
+
+			peers_are(i, j, joined, i / 4 == j / 4 ? NODE_OWN : NODE_OTHER);
+			p.gpus[i].links_to[j] = p.gpus[j].links_to[i] = joined;
+			p.gpus[i].links = p.gpus[i].links_active = 4;
+		}
+	p.gpus[0].links = p.gpus[0].links_active = 4;
+	judge();
+	assert_int_equal(run.n_faults, 0);
+	p.links[5][1].direct = false; /* and this one it should have */
+	judge();
+	assert_int_equal(run.n_faults, 1);
+	assert_non_null(strstr(run.faults[0].text, "link GPU 5 to GPU 1: no peer access"));
+}
+
+/* One odd card beside four; three GPUs at one socket and one at the other, where none reaches over. */
+static void test_access_by_place(void **state)
+{
+	(void)state;
+	links_make(5);
+	run.gpus[4].class = 1;
+	for (int i = 0; i < 4; i++)
+		peers_are(4, i, false, WAY_SWITCH);
+	judge();
+	assert_int_equal(run.n_faults, 0);
+	for (int way = WAY_UNKNOWN; way <= NODE_OTHER; way += NODE_OTHER) {
+		links_make(4);
+		for (int i = 0; i < 3; i++) {
+			peers_are(i, (i + 1) % 3, true, way ? NODE_OWN : WAY_UNKNOWN);
+			peers_are(3, i, false, way);
+		}
+		judge();
+		assert_int_equal(run.n_faults, 0);
+		if (way) { /* one that should have it */
+			peers_are(0, 1, false, NODE_OWN);
+			judge();
+			assert_int_equal(run.n_faults, 0); /* two of three have one peer each: which is it? */
+		}
+	}
+	links_make(4);
+	for (int i = 0; i < 4; i++)
+		for (int j = 0; j < i; j++)
+			peers_are(i, j, i != 2 || j != 1, WAY_UNKNOWN);
+	judge();
+	assert_int_equal(run.n_faults, 2);
+}
+
+/* Cards on two sockets, two by two behind a switch: rates by the way, one rank of the driver's. */
+static void cards_make(void)
+{
+	links_make(8);
+	gpus_are("NVIDIA L40S", 0, 0);
+	for (int i = 0; i < 64; i++) {
+		int a = i / 8, b = i % 8;
+
+		p.links[a][b].way = a / 2 == b / 2 ? WAY_SWITCH : a / 4 == b / 4 ? NODE_OWN : NODE_OTHER;
+		p.links[a][b].rates[LINK_COPY].judged.value = a / 2 == b / 2 ? 26 : a / 4 == b / 4 ? 22 : 12;
+	}
+}
+
+static void test_ways_are_apart(void **state)
+{
+	(void)state;
+	cards_make();
+	judge();
+	assert_int_equal(run.n_faults, 0);
+	p.links[1][6].rates[LINK_COPY].judged.value = 9;
+	p.links[4][5].rates[LINK_COPY].judged.value = 12;
+	judge();
+	assert_int_equal(run.n_faults, 2);
+	assert_non_null(strstr(run.faults[0].text, "link GPU 1 to GPU 6, copy engine"));
+	assert_non_null(strstr(run.faults[1].text, "link GPU 4 to GPU 5, copy engine"));
+	cards_make();
+	for (int i = 0; i < 64; i++) /* nothing says who is where */
+		p.links[i / 8][i % 8].way = WAY_UNKNOWN;
+	judge();
+	assert_int_equal(run.n_faults, 0);
+}
+
+static void device_put(const char *folder, int gpu, const char *bridges, int node)
+{
+	char at[200], link[200];
+
+	snprintf(at, sizeof(at), "devices/%s/0000:%02x:00.0/class", bridges, 0xa0 + gpu);
+	file_write(folder, at, "0x030200");
+	snprintf(at, sizeof(at), "%s/devices/%s/0000:%02x:00.0", folder, bridges, 0xa0 + gpu);
+	file_write(folder, "bus/pci/devices/none", "");
+	snprintf(link, sizeof(link), "%s/bus/pci/devices/0000:%02x:00.0", folder, 0xa0 + gpu);
+	assert_int_equal(symlink(at, link), 0);
+	snprintf(run.gpus[gpu].pci, sizeof(run.gpus[gpu].pci), "0000:%02X:00.0", 0xa0 + gpu);
+	p.gpus[gpu].node = node;
+}
+
+/* Two behind a switch, one on the same node, one on the other; one whose bridges a guest does not show. */
+static void test_ways_of_the_host(void **state)
+{
+	static const int want[5] = { WAY_UNKNOWN, WAY_SWITCH, NODE_OWN, 32, WAY_UNKNOWN };
+	char folder[] = "/tmp/ranktrace-ways-XXXXXX", command[64];
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	links_make(5);
+	device_put(folder, 0, "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0", 0);
+	device_put(folder, 1, "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0", 0);
+	device_put(folder, 2, "pci0000:00/0000:00:02.0", 0);
+	device_put(folder, 3, "pci0000:80/0000:80:01.0", 1);
+	device_put(folder, 4, "pci0000:80", 1);
+	file_write(folder, "devices/system/node/node0/distance", "10 32\n");
+	setenv("RANKTRACE_SYSFS", folder, 1);
+	p.n_nodes = 2;
+	p2p_ways_find(&p);
+	for (int i = 1; i < 5; i++)
+		assert_int_equal(p.links[0][i].way, want[i]);
+	p.n_nodes = 1;
+	for (int is_virtual = 0; is_virtual < 2; is_virtual++) {
+		p.is_virtual = is_virtual;
+		p2p_ways_find(&p);
+		assert_int_equal(p.links[0][1].way, WAY_SWITCH);
+		assert_int_equal(p.links[0][2].way, is_virtual ? WAY_UNKNOWN : NODE_OWN);
+	}
+	unsetenv("RANKTRACE_SYSFS");
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,6 +588,10 @@ int main(void)
 		cmocka_unit_test(test_no_bridge),
 		cmocka_unit_test(test_through_the_host),
 		cmocka_unit_test(test_memory_of_nodes),
+		cmocka_unit_test(test_access_to_some),
+		cmocka_unit_test(test_access_by_place),
+		cmocka_unit_test(test_ways_are_apart),
+		cmocka_unit_test(test_ways_of_the_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,7 +222,7 @@ static void test_rows_near_the_limit(void **state)
 	static const struct {
 		const char *device;
 		double gbytes_s;
-	} links[] = { { "*H200*", 450 }, { "*H100 80GB HBM3*", 450 }, { "*A100-SXM4-80GB*", 300 } };
+	} links[] = { { "*H200", 450 }, { "*H100 80GB HBM3*", 450 }, { "*A100-SXM4-80GB*", 300 } };
 
 	(void)state;
 	for (int i = 0; i < n_busbws; i++) {
@@ -238,6 +238,9 @@ static void test_rows_near_the_limit(void **state)
 	assert_true(busbw_find("NVIDIA H200", COLLECTIVE_all_reduce, 8, 1, true, 1ull << 30)->least >
 		    busbw_find("NVIDIA H200", COLLECTIVE_all_reduce, 8, 1, false, 1ull << 30)->least);
 	assert_null(busbw_find("NVIDIA H200", COLLECTIVE_all_reduce, 8, 2, true, 1ull << 30));
+	assert_null(
+		busbw_find("NVIDIA H200 NVL", COLLECTIVE_all_reduce, 8, 1, false, 1ull << 30)); /* bridges of four */
+	assert_null(busbw_find("NVIDIA A100-SXM4-80GB MIG 3g.40gb", COLLECTIVE_all_reduce, 8, 1, false, 1ull << 30));
 	assert_null(busbw_find("NVIDIA H200", COLLECTIVE_all_reduce, 4, 1, true, 1ull << 30));
 	assert_null(busbw_find("NVIDIA H200", COLLECTIVE_all_reduce, 8, 1, true, 1ull << 20));
 }

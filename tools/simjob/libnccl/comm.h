@@ -118,6 +118,8 @@ struct ncclComm {
 };
 
 /* comm_create.c */
+/* Of whatever failed last: the only one of a communicator that was not made. */
+extern char comm_last_error[160];
 struct ncclComm *comm_alloc(const ncclConfig_t *config);
 /* NULL-safe; no operation may be in flight. */
 void comm_free(struct ncclComm *comm);
@@ -197,6 +199,10 @@ void data_receive(const struct nccl_op *op, const struct fabric_post *sent);
 /* By how much it takes longer, as a factor, and whether this GPU does not take part, both on request. */
 double data_slowness(const struct nccl_op *op, const struct fabric_post *peer);
 void data_maybe_hang(const struct nccl_op *op);
+
+/* room.c: ncclSuccess, or what it comes to that one of its ranks has no room, on request. */
+ncclResult_t room_create(struct ncclComm *comm);
+ncclResult_t room_operate(struct ncclComm *comm);
 
 /* driver.c: NCCL opens the driver by itself, too. NULL when it is not there. */
 struct cuda_driver {

@@ -12,6 +12,8 @@
 _Static_assert(sizeof(struct fabric_key) <= NCCL_UNIQUE_ID_BYTES, "the key must fit into the unique id");
 _Static_assert(sizeof(struct ncclComm) > 65536, "real communicators are large, searches rely on it");
 
+char comm_last_error[160];
+
 struct ncclComm *comm_alloc(const ncclConfig_t *config)
 {
 	struct ncclComm *comm = calloc(1, sizeof(*comm));
@@ -58,6 +60,7 @@ static ncclResult_t comm_fail(struct ncclComm *comm, int err)
 
 	snprintf(comm->last_error, sizeof(comm->last_error), "rank %d: rendezvous failed: %s", comm->rank,
 		 strerror(-err));
+	memcpy(comm_last_error, comm->last_error, sizeof(comm_last_error));
 	return comm->initState = result;
 }
 
@@ -82,7 +85,7 @@ ncclResult_t comm_connect(struct ncclComm *comm, const struct fabric_key *key, i
 		err = proxy_start(comm, key->nonce);
 	if (err)
 		return comm_fail(comm, err);
-	return comm->initState = ncclSuccess;
+	return comm->initState = room_create(comm);
 }
 
 NCCL_API(ncclResult_t, ncclGetUniqueId, ncclUniqueId *ret_id);

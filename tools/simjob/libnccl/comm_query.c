@@ -75,7 +75,7 @@ const char *ncclGetErrorString(ncclResult_t result)
 NCCL_API(const char *, ncclGetLastError, ncclComm_t comm);
 const char *ncclGetLastError(ncclComm_t comm)
 {
-	return comm_check(comm) ? "" : comm->last_error;
+	return comm_check(comm) ? comm_last_error : comm->last_error;
 }
 
 __attribute__((visibility("default"))) uint64_t sim_comm_hash(const struct ncclComm *comm)

@@ -111,6 +111,7 @@ ncclResult_t op_submit(const struct nccl_op *op)
 		return ncclSuccess;
 	if (result == ncclSuccess && op->comm->nRanks == 1 && op->func != FUNC_SEND && op->func != FUNC_RECV)
 		return one_rank_launch(op);
+	result = result == ncclSuccess ? room_operate(op->comm) : result;
 	copy = result == ncclSuccess ? malloc(sizeof(*copy)) : NULL;
 	if (!copy) {
 		if (result == ncclSuccess)

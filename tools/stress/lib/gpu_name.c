@@ -4,6 +4,7 @@
  */
 #include "tools/stress/lib/gpu_name.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,11 @@ int gpu_name_find(const struct gpu_id *gpus, int n, const char *name)
 		if (is_on_bus(&gpus[i], &address))
 			found = found == GPU_NAME_NONE ? i : GPU_NAME_MANY;
 	return found;
+}
+
+bool gpu_row_fits(const char *pattern, const char *device)
+{
+	return !strstr(device, " MIG ") && !fnmatch(pattern, device, 0);
 }
 
 void gpu_name_why(int found, const char *name, char why[LIBRARY_WHY])

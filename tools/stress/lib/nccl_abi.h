@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-enum { NCCL_SUCCESS = 0 };
+enum { NCCL_SUCCESS = 0, NCCL_SYSTEM_ERROR = 2, NCCL_INTERNAL_ERROR = 3, NCCL_REMOTE_ERROR = 6 };
 enum { NCCL_SUM = 0 };
 
 struct nccl_id { /* passed by value */

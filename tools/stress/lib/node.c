@@ -38,6 +38,25 @@ bool node_cpus(const char *sysfs, int node, cpu_set_t *cpus)
 	return CPU_COUNT(cpus) > 0;
 }
 
+bool node_is_allowed(int node)
+{
+	static const char key[] = "Mems_allowed_list:\t";
+	FILE *f = fopen("/proc/self/status", "re");
+	bool allowed = true; /* a kernel without cpusets has no such line */
+	char line[4096];
+	cpu_set_t nodes; /* a list of the same form */
+
+	CPU_ZERO(&nodes);
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, sizeof(key) - 1)) {
+			list_take(line + sizeof(key) - 1, &nodes);
+			allowed = CPU_ISSET(node, &nodes);
+		}
+	if (f)
+		fclose(f);
+	return allowed;
+}
+
 void node_stay(const char *sysfs, int node)
 {
 	cpu_set_t cpus;

@@ -10,6 +10,8 @@
 
 /* False: the node has none, or is not there. */
 bool node_cpus(const char *sysfs, int node, cpu_set_t *cpus);
+/* A cpuset lets this process have memory of it. */
+bool node_is_allowed(int node);
 /* This thread stays on those of them that its cpuset has; if these are none, or the node is not known (-1), on all that
  * it has. A launcher's mask does not count: it binds a process, to one CPU often, and here each thread needs one. */
 void node_stay(const char *sysfs, int node);

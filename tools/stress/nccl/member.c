@@ -114,8 +114,7 @@ static void join(struct member *m, const struct nccl_id *id, uint64_t limit_ns)
 		snprintf(joined.text, sizeof(joined.text), "the creation of the communicator has not ended for %.3g s",
 			 limit_ns * 1e-9);
 	} else if (j.error) {
-		joined.status = CASE_FAILED;
-		member_nccl_error(m, j.error, "ncclCommInitRank", joined.text);
+		joined.status = member_nccl_error(m, j.error, "ncclCommInitRank", joined.text);
 	}
 	m->broken = joined.status != CASE_DONE;
 	wire_send(m->place.fd, WIRE_JOINED, &joined, sizeof(joined));

@@ -20,12 +20,31 @@
 #define POLL_NS 20000
 #define SPREAD_MAX 64
 
-void member_nccl_error(struct member *m, int error, const char *call, char text[FAULT_TEXT])
+/* A lost GPU has an XID, which health.c has within half a second, or its driver says it. Nothing waits for it. */
+static bool gpu_answers(struct member *m)
+{
+	const struct cuda *cuda = &m->run->cuda;
+	size_t free_bytes, bytes;
+	unsigned int celsius;
+	int error = cuda->memory(&free_bytes, &bytes);
+
+	error = error ? error : cuda->stream_query(m->gpu->stream);
+	if (error && error != CUDA_ERROR_NOT_READY)
+		gpu_try(m->gpu, error, "the device, after an error of NCCL's");
+	nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL);
+	return !m->gpu->lost && !m->run->n_faults &&
+	       m->run->nvml.temperature(m->gpu->nvml, 0, &celsius) != NVML_ERROR_GPU_IS_LOST;
+}
+
+enum case_status member_nccl_error(struct member *m, int error, const char *call, char text[FAULT_TEXT])
 {
 	const char *more = m->nccl.last_error ? m->nccl.last_error(m->comm) : "";
 
 	snprintf(text, FAULT_TEXT, "%s: %s (%d)%s%.200s", call, m->nccl.error_text(error), error,
 		 more && *more ? ": " : "", more ? more : "");
+	if (error == NCCL_SYSTEM_ERROR && gpu_answers(m))
+		return CASE_SYSTEM;
+	return error == NCCL_REMOTE_ERROR || error == NCCL_INTERNAL_ERROR ? CASE_PEER : CASE_FAILED;
 }
 
 /* --- memory --- */
@@ -191,8 +210,7 @@ static int operations(struct member *m, const struct nccl_case *c, struct part *
 	r->call_bytes = p->layout.count * p->type->bytes;
 	if (!error)
 		return 0;
-	r->status = CASE_FAILED;
-	member_nccl_error(m, error, collectives[c->collective].name, r->text);
+	r->status = member_nccl_error(m, error, collectives[c->collective].name, r->text);
 	return -EIO;
 }
 
@@ -207,8 +225,9 @@ static int stream_wait(struct member *m, uint64_t end_ns, uint64_t limit_ns, str
 		nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 	}
 	if (nccl_error) {
-		r->status = CASE_FAILED;
-		member_nccl_error(m, nccl_error, "the communicator", r->text);
+		r->status = member_nccl_error(m, nccl_error, "the communicator", r->text);
+		if (r->status == CASE_SYSTEM) /* what it needs of the host it had already */
+			r->status = CASE_FAILED;
 		return -EIO;
 	}
 	if (error == CUDA_ERROR_NOT_READY) {
@@ -342,6 +361,6 @@ void member_case(struct member *m, const struct nccl_case *c)
 		if (m->run->n_faults)
 			memcpy(r.text, m->run->faults[m->run->n_faults - 1].text, sizeof(r.text));
 	}
-	m->broken = r.status == CASE_HUNG || r.status == CASE_FAILED || r.status == CASE_LOST;
+	m->broken = case_is_broken(r.status);
 	wire_send(m->place.fd, WIRE_RESULT, &r, sizeof(r));
 }

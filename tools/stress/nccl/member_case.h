@@ -27,6 +27,7 @@ struct member {
 void member_traced_wait(const struct member *m);
 /* Sends the result. */
 void member_case(struct member *m, const struct nccl_case *c);
-void member_nccl_error(struct member *m, int error, const char *call, char text[FAULT_TEXT]);
+/* What an error of NCCL's comes to, with its text. */
+enum case_status member_nccl_error(struct member *m, int error, const char *call, char text[FAULT_TEXT]);
 
 #endif

@@ -80,7 +80,10 @@ bool hunt_is_measured(struct hunt *h, const struct trial_group *g)
 		h->run->n_measured++;
 		return true;
 	}
-	nccl_note(h->run, "%s", g->text[0] ? g->text : "the case is not in this NCCL");
+	if (g->status == CASE_SYSTEM)
+		nccl_lacks(h->run, g);
+	else
+		nccl_note(h->run, "%s", g->text[0] ? g->text : "the case is not in this NCCL");
 	h->run->n_left++;
 	return false;
 }

@@ -4,11 +4,11 @@
  * equal size (rails, hosts) by the median of the others. Only the largest size of each case is judged: small ones are
  * latency, which a busy host moves. What is below its bound is run again, on all groups side by side as before.
  */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/stress/lib/gpu_name.h"
 #include "tools/stress/nccl/busbw.h"
 #include "tools/stress/nccl/nccl_run.h"
 
@@ -22,7 +22,7 @@ const int n_busbws = sizeof(busbws) / sizeof(busbws[0]);
 const struct busbw *busbw_find(const char *device, uint32_t collective, int ranks, int nodes, bool nvls, uint64_t bytes)
 {
 	for (int i = 0; i < n_busbws; i++)
-		if (!fnmatch(busbws[i].device, device, 0) && busbws[i].collective == collective &&
+		if (gpu_row_fits(busbws[i].device, device) && busbws[i].collective == collective &&
 		    busbws[i].ranks == ranks && nodes == 1 && busbws[i].nvls == nvls && bytes >= busbws[i].bytes_min)
 			return &busbws[i];
 	return NULL;

@@ -14,7 +14,7 @@
 
 static const char *status_name(enum case_status status)
 {
-	static const char *const names[] = { "done", "unsupported", "hung", "failed", "no_memory", "lost" };
+	static const char *const names[] = { "done", "unsupported", "hung", "failed", "no_memory", "lost", "system" };
 
 	return names[status];
 }
@@ -124,7 +124,7 @@ static void end_json(const struct nccl_run *run, int status, const char *partial
 		line = json_line_begin("verdict");
 		subject_add(line, &run->c, i);
 		cJSON_AddStringToObject(line, "name", run->c.ranks[i].hello.name);
-		cJSON_AddBoolToObject(line, "passed", !run->c.ranks[i].n_faults);
+		cJSON_AddBoolToObject(line, "passed", !run->c.ranks[i].n_faults && !run->lacks[0]);
 		json_line_end(line);
 	}
 	json_end_line(status, partial, nccl_elapsed_s(run), &run->notes);
@@ -227,6 +227,7 @@ static void verdict_print(const struct nccl_run *run, int rank, const char *part
 		       run->c.ranks[rank].n_faults > 1 ? "s" : "", fault_kind_name(first->kind), first->text);
 	else
 		printf("%s\n", run->n_faults ? "no fault of its own"
+			       : *run->lacks ? "no fault, not tested"
 			       : *partial    ? "no fault so far (partial)"
 					     : "passed");
 }

@@ -37,6 +37,7 @@ struct nccl_run {
 	uint32_t n_measured, n_left; /* cases of groups */
 	uint32_t n_compared;         /* of --bisect: tests whose rate was held to that of others */
 	bool uncompared;             /* of --bisect: there was one that had too few others */
+	char lacks[LIBRARY_WHY];     /* what NCCL lacks of a host: then there is no verdict */
 	bool again;                  /* cases are turns of what was below its bound, no sweep */
 };
 
@@ -45,6 +46,8 @@ void nccl_fault(struct nccl_run *run, enum fault_kind kind, int rank, const char
 /* The same for what was held to a bound. */
 void nccl_fault_take(struct nccl_run *run, struct fault *fault);
 void nccl_note(struct nccl_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Of a group with CASE_SYSTEM: no fault of a GPU, and no pass. */
+void nccl_lacks(struct nccl_run *run, const struct trial_group *g);
 double nccl_elapsed_s(const struct nccl_run *run);
 /* "has wrong elements", "hangs": what a case of a group came to; false: all is well. */
 bool group_is_bad(const struct trial_group *g);

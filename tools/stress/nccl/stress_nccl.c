@@ -54,6 +54,20 @@ void nccl_note(struct nccl_run *run, const char *format, ...)
 	va_end(args);
 }
 
+void nccl_lacks(struct nccl_run *run, const struct trial_group *g)
+{
+	char name[120];
+
+	snprintf(
+		run->lacks, sizeof(run->lacks), "%.70s: %.250s: %s", rank_name(&run->c, g->at, name, sizeof(name)),
+		g->text,
+		trial_lacks_memory(g->text)
+			? "give it a larger /dev/shm (docker run --shm-size=8g; in Kubernetes an emptyDir with medium: "
+			  "Memory, mounted there), or more memory to lock (ulimit -l)"
+			: "what NCCL needs of the host fails, and the GPUs answer: NCCL_DEBUG=INFO says more");
+	nccl_note(run, "%s", run->lacks);
+}
+
 bool group_is_bad(const struct trial_group *g)
 {
 	return g->status == CASE_HUNG || g->status == CASE_FAILED || g->status == CASE_LOST || g->wrong;
@@ -198,6 +212,10 @@ static void group_take(struct nccl_run *run, int group, const struct nccl_case *
 		nccl_note(run, "%s: %s", g->name, g->text);
 		run->n_left++;
 	}
+	if (g->status == CASE_SYSTEM) {
+		nccl_lacks(run, g);
+		trial_close(&run->c, g, 1);
+	}
 	if (group_is_bad(g))
 		group_fault(run, g, of);
 }
@@ -256,6 +274,10 @@ static void sweep(struct nccl_run *run, uint64_t *seed)
 
 static void creation_fault(struct nccl_run *run, struct trial_group *g)
 {
+	if (g->status == CASE_SYSTEM) {
+		nccl_lacks(run, g);
+		return;
+	}
 	nccl_fault(run, g->status == CASE_HUNG ? FAULT_STALLED : FAULT_LOST, g->status == CASE_HUNG ? -1 : g->at,
 		   "%s: the communicator was not made: %s", g->name, g->text);
 }
@@ -270,7 +292,7 @@ static void sweeps_run(struct nccl_run *run, const struct baseline *baseline)
 			creation_fault(run, &run->groups[i]);
 	do
 		sweep(run, &seed);
-	while (run->options->time_ns && !over(run) && !run->n_faults);
+	while (run->options->time_ns && !over(run) && !run->n_faults && !run->lacks[0]);
 	if (!run->c.stopped)
 		nccl_hold(run, baseline);
 	for (int i = 0; i < run->n_groups; i++)
@@ -293,9 +315,11 @@ static int status_of(const struct nccl_run *run, const char *partial, char why[L
 {
 	if (run->n_faults)
 		return STRESS_FAILED;
-	if (run->n_measured && !*partial && !run->uncompared)
+	if (run->n_measured && !*partial && !run->uncompared && !run->lacks[0])
 		return STRESS_PASSED;
-	if (run->uncompared && run->n_measured && !*partial)
+	if (run->lacks[0])
+		snprintf(why, LIBRARY_WHY, "%s", run->lacks);
+	else if (run->uncompared && run->n_measured && !*partial)
 		snprintf(why, LIBRARY_WHY,
 			 "--bisect: results are right, but %d hosts are too few to compare rates: take three or more "
 			 "that have as many GPUs each, "
@@ -344,7 +368,7 @@ static int test_run(struct nccl_run *run, const struct baseline *baseline, struc
 	if (run->c.stopped)
 		snprintf(result->partial, sizeof(result->partial), "stopped by a signal after %.0f s",
 			 nccl_elapsed_s(run));
-	else if (run->n_left && run->n_measured && !run->n_faults)
+	else if (run->n_left && run->n_measured && !run->n_faults && !run->lacks[0])
 		nccl_fault(run, FAULT_MISSING, -1, "%u cases were not measured", run->n_left);
 	status = status_of(run, result->partial, result->why);
 	nccl_report_end(run, status, result->partial);

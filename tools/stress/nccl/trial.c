@@ -28,7 +28,31 @@ const char *rank_name(const struct coordinator *c, int rank, char *text, size_t 
 /* Of a group's troubles the one counts that the others follow from: its peers hang where a rank failed or is gone. */
 static int weight(enum case_status status)
 {
-	return status == CASE_LOST ? 3 : status == CASE_FAILED ? 2 : status != CASE_DONE;
+	switch (status) {
+	case CASE_LOST: return 5;
+	case CASE_FAILED: return 4;
+	case CASE_SYSTEM: return 3;
+	case CASE_PEER: return 2;
+	default: return status != CASE_DONE;
+	}
+}
+
+bool trial_lacks_memory(const char *text)
+{
+	static const char *const words[] = { "shared memory", "/dev/shm", "No space left", "Cannot allocate memory" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(text, words[i]))
+			return true;
+	return false;
+}
+
+/* Of --bisect a system error may be that of the network, which is looked for: then it is a failure as others are. */
+static void group_settle(const struct coordinator *c, struct trial_group *g)
+{
+	if (g->status == CASE_PEER ||
+	    (g->status == CASE_SYSTEM && c->options->nccl.bisect && !trial_lacks_memory(g->text)))
+		g->status = CASE_FAILED;
 }
 
 static void trouble(struct trial_group *g, int rank, enum case_status status, const char *text)
@@ -90,6 +114,7 @@ static void group_joined(struct coordinator *c, struct trial_group *g, uint64_t 
 		if (joined.status != CASE_DONE)
 			trouble(g, g->ranks[i], joined.status, joined.text);
 	}
+	group_settle(c, g);
 	g->joined = g->status == CASE_DONE && !c->stopped;
 }
 
@@ -136,11 +161,11 @@ static void group_results(struct coordinator *c, struct trial_group *g, uint64_t
 		if (!group_expect(c, g, g->ranks[i], WIRE_RESULT, &r->last, sizeof(r->last),
 				  c->stopped ? 0 : deadline_ns))
 			continue;
-		r->again = r->last.status == CASE_HUNG || r->last.status == CASE_FAILED || r->last.status == CASE_LOST;
+		r->again = case_is_broken(r->last.status);
 		result_add(g, g->ranks[i], &r->last);
 	}
-	g->joined =
-		!c->stopped && (g->status == CASE_DONE || g->status == CASE_UNSUPPORTED || g->status == CASE_NO_MEMORY);
+	group_settle(c, g);
+	g->joined = !c->stopped && !case_is_broken(g->status);
 }
 
 static void issued_add(struct coordinator *c, const struct trial_group *g, const struct nccl_case *of)

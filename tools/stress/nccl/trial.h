@@ -26,6 +26,8 @@ struct trial_group {
 void trial_open(struct coordinator *c, struct trial_group *groups, int n);
 /* Of groups that are joined. One that does not end or fails is not joined any more. */
 void trial_case(struct coordinator *c, struct trial_group *groups, int n, const struct nccl_case *of);
+/* Whether the text of an error says that the host has no room for NCCL: shared memory, or memory to lock. */
+bool trial_lacks_memory(const char *text);
 void trial_close(struct coordinator *c, struct trial_group *groups, int n);
 
 /* "all_reduce fp32, 1048576 bytes in place" */

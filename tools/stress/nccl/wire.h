@@ -65,7 +65,22 @@ struct wire_group {
 	uint64_t limit_ns; /* of its creation */
 };
 
-enum case_status { CASE_DONE, CASE_UNSUPPORTED, CASE_HUNG, CASE_FAILED, CASE_NO_MEMORY, CASE_LOST };
+enum case_status {
+	CASE_DONE,
+	CASE_UNSUPPORTED,
+	CASE_HUNG,
+	CASE_FAILED,
+	CASE_NO_MEMORY,
+	CASE_LOST,
+	CASE_SYSTEM, /* NCCL lacks something of the host, and the GPU answers */
+	CASE_PEER    /* it may have failed because another did; if none did, CASE_FAILED */
+};
+
+/* A communicator and a process that cannot go on. */
+static inline bool case_is_broken(enum case_status status)
+{
+	return status != CASE_DONE && status != CASE_UNSUPPORTED && status != CASE_NO_MEMORY;
+}
 
 struct wire_joined {
 	int32_t status;

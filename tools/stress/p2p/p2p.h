@@ -24,9 +24,13 @@ struct link_rate {
 	int n;
 };
 
+/* What a link goes over; else, over PCI, the distance of the two memory nodes (node.h). */
+enum { WAY_UNKNOWN, WAY_SWITCH, WAY_NVLINK };
+
 struct link {
 	bool direct; /* the driver says that one GPU can access the other */
 	int rank;    /* the driver's rank of its performance: links are compared within one */
+	int way;     /* over PCI, what NVLinks there may be: p2p_way() */
 	struct link_rate rates[N_LINK_MEASURES];
 };
 
@@ -55,6 +59,7 @@ struct p2p {
 	volatile uint32_t *flag;
 	void *host;
 	int nodes[NODES_MAX], n_nodes; /* of memory */
+	bool away[NODES_MAX];          /* a cpuset keeps this process from it: it was other memory, and is not judged */
 	int n_switches;                /* NVSwitches on the PCI bus */
 	int n_gpus_host;               /* that NVML shows, under test or not */
 	bool is_virtual;               /* this is a virtual machine */
@@ -85,6 +90,11 @@ void p2p_nvlinks_read(struct p2p *p, int gpu);
 /* How many of the NVLinks of `from` can carry a copy to `to`: all of them through a switch, active or not; else those
  * that lead there. 0: none, or NVML does not say. */
 int p2p_nvlinks_between(const struct p2p *p, int from, int to);
+
+/* p2p_way.c: reads the ways over PCI; then, after a round: what a link goes over. Links without NVLinks are compared
+ * within one that is known. */
+void p2p_ways_find(struct p2p *p);
+int p2p_way(const struct p2p *p, int from, int to);
 
 /* p2p_board.c: looks at what the host has of boards; then, after a round: leaves a fault of NVLinks that should be
  * active and are not, and p->not_judged where nothing says whether they should. */

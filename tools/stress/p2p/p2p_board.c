@@ -4,11 +4,12 @@
  * one, it counts what joins them: a board always does, a card has a bridge or none. What nothing shows is not judged.
  */
 #include <dirent.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/stress/lib/gpu_name.h"
+#include "tools/stress/lib/pci.h"
 #include "tools/stress/p2p/boards.h"
 
 #define BOARD_GPUS 8 /* of the boards with switches */
@@ -25,7 +26,7 @@ static const struct {
 enum board_kind board_kind_find(const char *device)
 {
 	for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++)
-		if (!fnmatch(boards[i].device, device, 0))
+		if (gpu_row_fits(boards[i].device, device))
 			return boards[i].kind;
 	return BOARD_UNKNOWN;
 }
@@ -48,13 +49,12 @@ static bool file_begins(const char *folder, const char *device, const char *name
 /* Bridges of NVIDIA's. From the fifth generation on they are not on the PCI bus. */
 static int switches_count(void)
 {
-	const char *given = getenv("RANKTRACE_SYSFS"), *root = given ? given : "/sys";
 	struct dirent *entry;
 	char folder[256];
 	int n = 0;
 	DIR *d;
 
-	snprintf(folder, sizeof(folder), "%.200s/bus/pci/devices", root);
+	snprintf(folder, sizeof(folder), "%.200s/bus/pci/devices", sysfs_root());
 	d = opendir(folder);
 	while (d && (entry = readdir(d)))
 		n += file_begins(folder, entry->d_name, "vendor", "0x10de") &&

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tools/stress/lib/node.h"
+#include "tools/stress/lib/pci.h"
 #include "tools/stress/p2p/p2p.h"
 #include "tools/stress/series.h"
 
@@ -31,11 +32,11 @@ static bool text_read(const char *path, char *text, int size)
 
 void p2p_nodes_find(struct p2p *p)
 {
-	char path[96], text[32], pci[32];
+	char path[400], text[32], pci[32];
 	cpu_set_t cpus;
 
 	for (int i = 0; i < 256 && p->n_nodes < NODES_MAX; i++)
-		if (node_cpus("/sys", i, &cpus))
+		if (node_cpus(sysfs_root(), i, &cpus))
 			p->nodes[p->n_nodes++] = i;
 	if (!p->n_nodes)
 		p->nodes[p->n_nodes++] = 0; /* a kernel without NUMA */
@@ -43,11 +44,11 @@ void p2p_nodes_find(struct p2p *p)
 		snprintf(pci, sizeof(pci), "%s", p->run->gpus[i].pci);
 		for (char *c = pci; *c; c++)
 			*c = tolower((unsigned char)*c);
-		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", pci);
+		snprintf(path, sizeof(path), "%.200s/bus/pci/devices/%s/numa_node", sysfs_root(), pci);
 		p->gpus[i].node = text_read(path, text, sizeof(text)) ? atoi(text) : -1;
 		for (int k = 0; k < p->n_nodes; k++)
 			p->gpus[i].distances[k] =
-				p->n_nodes == 1 ? NODE_OWN : node_distance("/sys", p->gpus[i].node, p->nodes[k]);
+				p->n_nodes == 1 ? NODE_OWN : node_distance(sysfs_root(), p->gpus[i].node, p->nodes[k]);
 	}
 }
 
@@ -129,6 +130,19 @@ static int node_measure(struct p2p *p, int i, uint64_t bytes, double values[N_WA
 	return 0;
 }
 
+/* A cpuset without its CPUs or its memory, as of a container: the memory is of elsewhere. */
+static void node_leave(struct p2p *p, int node)
+{
+	if (p->away[node])
+		return;
+	p->away[node] = true;
+	for (int i = 0; i < p->run->n_gpus; i++)
+		p->gpus[i].distances[node] = NODE_UNKNOWN;
+	run_note(p->run,
+		 "memory of node %d is not judged: a cpuset keeps this process from it or its CPUs, and it got other",
+		 p->nodes[node]);
+}
+
 int p2p_host(struct p2p *p, int i, struct host_values *values)
 {
 	uint64_t bytes = p->bytes < HOST_BYTES_MAX ? p->bytes : HOST_BYTES_MAX;
@@ -138,8 +152,14 @@ int p2p_host(struct p2p *p, int i, struct host_values *values)
 	sched_getaffinity(0, sizeof(before), &before);
 	p->run->cuda.context_set(p->run->gpus[i].context);
 	for (int node = 0; node < p->n_nodes && !err; node++) {
-		if (node_cpus("/sys", p->nodes[node], &cpus))
-			sched_setaffinity(0, sizeof(cpus), &cpus); /* not allowed: memory of where we are */
+		bool there = node_cpus(sysfs_root(), p->nodes[node], &cpus);
+
+		if (there && sched_setaffinity(0, sizeof(cpus), &cpus)) {
+			sched_setaffinity(0, sizeof(before), &before);
+			node_leave(p, node);
+		} else if (there && !node_is_allowed(p->nodes[node])) {
+			node_leave(p, node);
+		}
 		err = gpu_try(&p->run->gpus[i], p->run->cuda.host_alloc(&p->host, 2 * bytes, CU_HOST_ALLOC_PORTABLE),
 			      "pinned memory of the host");
 		err = err ? err : node_measure(p, i, bytes, values->of[node]);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * p2p_judge.c - the odd link, by comparison: with the upper quartile of the links of its kind (one performance rank of
- * the driver's, one kind of GPU), as a bad GPU among three spoils two thirds of all links and with that a median. Then
- * the table. Links of one GPU that are all slow are said once, as the GPU's.
+ * the driver's, one kind of GPU, one way between them), as a bad GPU among three spoils two thirds of all links and
+ * with that a median. Then the table. Links of one GPU that are all slow are said once, as the GPU's.
  */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/stress/lib/gpu_name.h"
 #include "tools/stress/lib/node.h"
 #include "tools/stress/p2p/links.h"
 #include "tools/stress/threshold.h"
@@ -23,7 +23,7 @@ const int n_link_rows = sizeof(link_rows) / sizeof(link_rows[0]);
 const struct link_row *link_row_find(const char *device, int measure)
 {
 	for (int i = 0; i < n_link_rows; i++)
-		if (!fnmatch(link_rows[i].device, device, 0) && link_rows[i].measure == measure)
+		if (gpu_row_fits(link_rows[i].device, device) && link_rows[i].measure == measure)
 			return &link_rows[i];
 	return NULL;
 }
@@ -34,13 +34,19 @@ static bool is_direct(const struct p2p *p, int from, int to, enum link_measure m
 	return p->links[from][to].direct && (measure != LINK_BOTH || p->links[to][from].direct);
 }
 
-static bool is_like(const struct p2p *p, int from, int to, int i, int j, enum link_measure measure)
+/* Between GPUs alike, over the same way. */
+static bool is_kind(const struct p2p *p, int from, int to, int i, int j)
 {
 	const struct stress_gpu *g = p->run->gpus;
 
-	return i != j && (i != from || j != to) && is_direct(p, i, j, measure) &&
-	       p->links[i][j].rank == p->links[from][to].rank && g[i].class == g[from].class &&
-	       g[j].class == g[to].class;
+	return i != j && g[i].class == g[from].class && g[j].class == g[to].class &&
+	       p2p_way(p, i, j) == p2p_way(p, from, to);
+}
+
+static bool is_like(const struct p2p *p, int from, int to, int i, int j, enum link_measure measure)
+{
+	return (i != from || j != to) && is_direct(p, i, j, measure) && is_kind(p, from, to, i, j) &&
+	       p->links[i][j].rank == p->links[from][to].rank && p2p_way(p, from, to) != WAY_UNKNOWN;
 }
 
 static void row_take(struct bounds *b, const struct link_row *row, double share, const char *share_text)
@@ -168,7 +174,7 @@ void p2p_hold(struct p2p *p, const struct baseline *baseline)
 	for (int i = 0; i < n * p->n_nodes * N_WAYS_HOST; i++) {
 		int gpu = i / N_WAYS_HOST / p->n_nodes, node = i / N_WAYS_HOST % p->n_nodes, way = i % N_WAYS_HOST;
 
-		if (p->gpus[gpu].host[node][way].judged.measured)
+		if (p->gpus[gpu].host[node][way].judged.measured && !p->away[node])
 			host_hold(p, gpu, node, way, baseline);
 	}
 }
@@ -292,21 +298,60 @@ static void missing_judge(struct p2p *p, int from, int to)
 	}
 }
 
+/* How many GPUs that are as `other` it has peer access to. */
+static int peers_count(const struct p2p *p, int gpu, int other)
+{
+	int n = 0;
+
+	for (int i = 0; i < p->run->n_gpus; i++)
+		n += p->run->gpus[i].class == p->run->gpus[other].class && p->links[gpu][i].direct;
+	return n;
+}
+
+/* Than most GPUs of its kind have. Hosts are built so that some pairs have none, of each GPU alike: a DGX-1, two
+ * sockets, an odd card. */
+static bool has_fewer_peers(const struct p2p *p, int gpu, int other)
+{
+	int own = peers_count(p, gpu, other), more = 0, n = 0;
+
+	for (int i = 0; i < p->run->n_gpus; i++) {
+		if (i == gpu || p->run->gpus[i].class != p->run->gpus[gpu].class)
+			continue;
+		n++;
+		more += peers_count(p, i, other) > own;
+	}
+	return 2 * more > n;
+}
+
+/* GPUs may be spread unevenly: a way that has none has none by construction. Where the ways are not known, all but this
+ * pair must have it. */
+static bool lacks_access(const struct p2p *p, int from, int to, int *direct, int *n)
+{
+	*direct = *n = 0;
+	for (int i = 0; i < p->run->n_gpus; i++)
+		for (int j = 0; j < p->run->n_gpus; j++)
+			if (is_kind(p, from, to, i, j)) {
+				*direct += p->links[i][j].direct;
+				++*n;
+			}
+	if (p->links[from][to].direct || !has_fewer_peers(p, from, to))
+		return false;
+	return p2p_way(p, from, to) == WAY_UNKNOWN ? *n - *direct <= 2 : 2 * *direct >= *n;
+}
+
 /* A pair without peer access, where others of its kind have it. */
 static void access_judge(struct p2p *p)
 {
-	int direct = 0, n = p->run->n_gpus;
+	int n = p->run->n_gpus, direct, of;
 
-	for (int i = 0; i < n * n; i++)
-		direct += p->links[i / n][i % n].direct;
 	for (int i = 0; i < n * n; i++) {
 		struct fault fault = { .kind = FAULT_LINK, .gpu = i / n, .to = 1 + i % n, .measure = -1 };
 
-		if (i / n == i % n || p->links[i / n][i % n].direct || direct * 2 < n * (n - 1))
+		if (i / n == i % n || !lacks_access(p, i / n, i % n, &direct, &of))
 			continue;
 		snprintf(fault.text, sizeof(fault.text),
-			 "link GPU %d to GPU %d: no peer access, which %d of %d links of this host have",
-			 p->run->gpus[i / n].ordinal, p->run->gpus[i % n].ordinal, direct, n * (n - 1));
+			 "link GPU %d to GPU %d: no peer access, which %d of %d links of its kind have",
+			 p->run->gpus[i / n].ordinal, p->run->gpus[i % n].ordinal, direct, of);
 		run_fault(p->run, &fault);
 	}
 }
@@ -365,7 +410,7 @@ int p2p_baseline_write(const char *path, const struct p2p *p)
 		int gpu = i / N_WAYS_HOST / p->n_nodes, node = i / N_WAYS_HOST % p->n_nodes, way = i % N_WAYS_HOST;
 		const struct judgement *j = &p->gpus[gpu].host[node][way].judged;
 
-		if (j->measured)
+		if (j->measured && !p->away[node])
 			host_name(p, gpu, node, way, line_add(&l, p, gpu, j, "GB/s"));
 	}
 	err = baseline_lines_write(path, l.lines, l.n);

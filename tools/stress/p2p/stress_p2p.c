@@ -178,6 +178,7 @@ static int test_run(struct p2p *p, const struct baseline *baseline, struct stres
 	links_find(p);
 	p2p_nodes_find(p);
 	p2p_board_look(p);
+	p2p_ways_find(p);
 	err = all_measure(p);
 	if (p->rounds && !err)
 		err = p2p_again(p, baseline);

@@ -7,41 +7,10 @@
  */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tools/stress/lib/node.h"
+#include "tools/stress/lib/pci.h"
 #include "tools/stress/verbs/host.h"
-
-/* "/sys/devices/pci0000:a0/0000:a0:01.0/0000:a1:00.0": the bridges to a device and itself; false: it has none. */
-static bool bridges_of(const char *below, char path[PATH_MAX])
-{
-	char link[256];
-
-	snprintf(link, sizeof(link), "%s/%s", sysfs_root(), below);
-	return realpath(link, path) && strstr(path, "/pci");
-}
-
-static bool gpu_bridges(const struct stress_gpu *gpu, char path[PATH_MAX])
-{
-	unsigned int domain, bus, device, function;
-	char below[64];
-
-	/* CUDA writes capitals */
-	if (sscanf(gpu->pci, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4)
-		return false;
-	snprintf(below, sizeof(below), "bus/pci/devices/%04x:%02x:%02x.%x", domain, bus, device, function);
-	return bridges_of(below, path);
-}
-
-/* Below the host bridge ("pci0000:a0") they have at least the root port in common. */
-static bool is_switched(const char *a, const char *b)
-{
-	const char *port = strchr(strstr(a, "/pci") + 1, '/');
-	size_t bytes = port ? port + 1 + strcspn(port + 1, "/") + 1 - a : 0;
-
-	return port && port[1] && !strncmp(a, b, bytes);
-}
 
 static int gpu_apart(const struct rdma_host *host, const struct rdma_port *p, int ordinal)
 {
@@ -49,9 +18,9 @@ static int gpu_apart(const struct rdma_host *host, const struct rdma_port *p, in
 	char adapter[PATH_MAX], bridges[PATH_MAX], below[128];
 
 	snprintf(below, sizeof(below), "class/infiniband/%s/device", p->device);
-	if (!gpu || !bridges_of(below, adapter) || !gpu_bridges(gpu, bridges))
+	if (!gpu || !pci_bridges(below, adapter) || !pci_bridges_at(gpu->pci, bridges))
 		return APART_GPU_FAR;
-	return is_switched(adapter, bridges) ? APART_GPU_NEAR : APART_GPU_FAR;
+	return pci_is_switched(adapter, bridges) ? APART_GPU_NEAR : APART_GPU_FAR;
 }
 
 static int node_apart(const struct rdma_host *host, const struct rdma_port *p, int node)

@@ -28,20 +28,6 @@ static const char *const names[PORT_COUNTERS] = {
 #undef PORT_COUNTER
 };
 
-const char *sysfs_root(void)
-{
-	const char *root = getenv("RANKTRACE_SYSFS");
-
-	return root && *root ? root : "/sys";
-}
-
-const char *procfs_root(void)
-{
-	const char *root = getenv("RANKTRACE_PROCFS");
-
-	return root ? root : "/proc";
-}
-
 const char *counter_name(int counter)
 {
 	return names[counter];

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "tools/stress/lib/pci.h"
 #include "tracers/rdma/wire/port.h"
 
 /* Fills all PORT_COUNTERS of a port; what the provider does not count is PORT_NOT_COUNTED. netdev "": it has none. */
@@ -26,9 +27,5 @@ enum counter_meaning counter_meaning(int counter);
 uint64_t counters_sum(const uint64_t *rose, enum counter_meaning meaning);
 /* "out_of_sequence 12, retransmits 7" of those that rose and have that meaning. */
 const char *counters_text(const uint64_t *rose, enum counter_meaning meaning, char *text, unsigned int size);
-/* Where /sys is: $RANKTRACE_SYSFS, which tests set. */
-const char *sysfs_root(void);
-/* And /proc: $RANKTRACE_PROCFS. */
-const char *procfs_root(void);
 
 #endif
