@@ -45,9 +45,6 @@ static inline bool port_is(const struct port_sample *l, enum port_flag flag)
 }
 
 bool port_has_proc(const struct port *port, const struct proc *p);
-/* The process has it open and, as far as its queue pairs are known, one of them there: NCCL opens each device that has
- * a port up, that of the storage too. A queue pair that is gone counts: a device that is lost takes all of them. */
-bool port_carries(const struct model *m, const struct port *port, const struct proc *p);
 /* What a counter grew by; 0 where one of the two was not known, and where it was set back. */
 uint64_t port_grown(const struct port_sample *now, const struct port_sample *before, enum port_counter counter);
 

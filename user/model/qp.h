@@ -85,10 +85,14 @@ struct op_net {
 };
 
 struct model;
+struct port;
 struct node;
 struct proc;
 
 bool qp_alive(const struct qp *q); /* not destroyed, its process neither */
+/* The process has it open and, as far as its queue pairs are known, one of them there: NCCL opens each device that has
+ * a port up, that of the storage too. A queue pair that is gone counts: a device that is lost takes all of them. */
+bool port_carries(const struct model *m, const struct port *port, const struct proc *p);
 /* The rank at the far end, where it is one of this host; NULL elsewhere or unknown. */
 const struct proc *qp_peer_proc(const struct qp *q);
 /* A queue pair of the process; context 0: whichever has that number. The newest; NULL none. */

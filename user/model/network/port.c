@@ -76,22 +76,6 @@ bool port_has_proc(const struct port *port, const struct proc *p)
 	return false;
 }
 
-bool port_carries(const struct model *m, const struct port *port, const struct proc *p)
-{
-	bool elsewhere = false;
-
-	if (!port_has_proc(port, p))
-		return false;
-	for (const struct qp *q = m->qps.newest; q; q = q->next) {
-		if (q->proc != p || !q->dest_qpn)
-			continue;
-		if (!*q->device || (q->device == port->device && (!q->port || q->port == port->id.number)))
-			return true;
-		elsewhere |= qp_alive(q);
-	}
-	return !elsewhere || m->qps.cut;
-}
-
 uint64_t port_grown(const struct port_sample *now, const struct port_sample *before, enum port_counter counter)
 {
 	uint64_t a = before->counters[counter], b = now->counters[counter];

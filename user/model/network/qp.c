@@ -63,6 +63,22 @@ bool qp_alive(const struct qp *q)
 	return !q->gone && !q->proc->dead;
 }
 
+bool port_carries(const struct model *m, const struct port *port, const struct proc *p)
+{
+	bool elsewhere = false;
+
+	if (!port_has_proc(port, p))
+		return false;
+	for (const struct qp *q = m->qps.newest; q; q = q->next) {
+		if (q->proc != p || !q->dest_qpn)
+			continue;
+		if (!*q->device || (q->device == port->device && (!q->port || q->port == port->id.number)))
+			return true;
+		elsewhere |= qp_alive(q);
+	}
+	return !elsewhere || m->qps.cut;
+}
+
 const struct qp *qp_find(const struct model *m, const struct proc *p, uint64_t context, uint32_t qpn)
 {
 	const struct qp_chain *c = chain_find(m, p->key, qpn);
