@@ -256,6 +256,23 @@ static void all_wait_for_a_checkpoint(void **state)
 	is(FINDING_HANG, HANG_UNKNOWN, CAUSE_ALL_ENTERED, SEVERITY_WARNING);
 }
 
+/* The same where it waits for an object store. */
+static void all_wait_for_an_upload(void **state)
+{
+	(void)state;
+	steps_s(10);
+	gpus_are(in_nccl);
+	host_is(1, TASK_SLEEP, "recv (libc.so.6)\nupload (/job/real.py:20)");
+	for_s(60);
+	is(FINDING_HANG, HANG_UNKNOWN, CAUSE_ALL_ENTERED, SEVERITY_INFO);
+	for_s(60);
+	host_is(1, TASK_RUNNABLE, WAITS_FOR_GPU);
+	steps_s(10);
+	gpus_are(in_nccl);
+	host_is(1, TASK_SLEEP, "recv (libc.so.6)\nupload (/job/real.py:20)");
+	nothing_for_s(120);
+}
+
 /* First transfers of a large job: all hosts set up connections in NCCL. */
 static void all_hosts_set_up(void **state)
 {
@@ -298,6 +315,7 @@ int main(void)
 		CASE(a_short_pause_in_a_long_phase),
 		CASE(all_wait_in_a_job_with_long_pauses),
 		CASE(all_wait_for_a_checkpoint),
+		CASE(all_wait_for_an_upload),
 		CASE(all_hosts_set_up),
 		CASE(whose_stacks_are_wanted),
 	};

@@ -27,6 +27,14 @@ static bool waits_inside(const struct proc *p, uint64_t since_ns)
 	return t && t->stack.ns > since_ns && call_site_in_nccl_or_driver(p);
 }
 
+/* An object store, a data worker: it sleeps, and gives its GPU more when that is through. */
+static bool waits_outside(const struct proc *p, enum activity what, uint64_t since_ns)
+{
+	const struct task *t = call_site_task(p);
+
+	return what == ACTIVITY_ASLEEP && t && t->stack.ns > since_ns && !call_site_in_nccl_or_driver(p);
+}
+
 bool standing_host_works(const struct proc *p, enum activity what, uint64_t since_ns)
 {
 	return (what == ACTIVITY_BUSY || what == ACTIVITY_UNSETTLED || what == ACTIVITY_DISK) &&
@@ -36,9 +44,12 @@ bool standing_host_works(const struct proc *p, enum activity what, uint64_t sinc
 bool standing_some_work(const struct model *m, const struct job_id *job, uint64_t since_ns)
 {
 	for (const struct proc *p = m->procs; p != m->past; p = proc_next(p))
-		if (standing_is_rank(p) && p->job == job && !waits_inside(p, since_ns) &&
-		    standing_host_works(p, rank_activity(m, p, since_ns).what, since_ns))
-			return true;
+		if (standing_is_rank(p) && p->job == job && !waits_inside(p, since_ns)) {
+			enum activity what = rank_activity(m, p, since_ns).what;
+
+			if (standing_host_works(p, what, since_ns) || waits_outside(p, what, since_ns))
+				return true;
+		}
 	return false;
 }
 

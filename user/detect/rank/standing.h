@@ -15,7 +15,7 @@ bool standing_by_calls(const struct proc *p);
 /* By what it does since then it is at work, or may be: not where its stack, read since, is in NCCL or the driver, which
  * poll. */
 bool standing_host_works(const struct proc *p, enum activity what, uint64_t since_ns);
-/* That of some rank of the job. */
+/* That of some rank of the job; or it sleeps there, for an object store or a data worker. */
 bool standing_some_work(const struct model *m, const struct job_id *job, uint64_t since_ns);
 /* The member of the job whose collectives' counters moved last; NULL: none has entered one. */
 const struct member *standing_last_moved(const struct model *m, const struct job_id *job);
