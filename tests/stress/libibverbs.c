@@ -460,18 +460,27 @@ static bool move(int pid, uint64_t to, uint64_t from, uint32_t bytes, bool is_re
 	return n == (ssize_t)bytes;
 }
 
+/* A process that was killed leaves its queue pairs, and may be there as a zombie. */
+static bool is_there(const struct shared_qp *qp)
+{
+	char path[64], to[1];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", qp->pid);
+	return qp->pid && readlink(path, to, sizeof(to)) > 0;
+}
+
 /* Into the next receive of the other end. */
 static bool arrive(struct shared_qp *other, const struct verbs_send_wr *wr, const uint8_t *data)
 {
 	uint32_t i = other->taken;
 
-	while (i == other->posted && other->pid)
+	while (i == other->posted && is_there(other))
 		sched_yield();
-	if (!other->pid ||
+	if (i == other->posted ||
 	    !move(other->pid, other->receives[i % RING].addr, (uintptr_t)data, wr->sg_list->length, false))
 		return false;
 	other->taken = i + 1;
-	while (other->came - other->polled >= RING && other->pid)
+	while (other->came - other->polled >= RING && is_there(other))
 		sched_yield();
 	i = other->came;
 	other->arrived[i % RING].wr_id = other->receives[i % RING].wr_id;
