@@ -324,7 +324,7 @@ static void a_phase_known_from_before(void **state)
 	assert_true(seen_now.critical_s >= 60 && seen_now.critical_s < 62);
 }
 
-/* Suspended in it, by whoever needs the host: the time says nothing of that call site. */
+/* Suspended in it, as the host was needed: the time says nothing of that call site. */
 static void a_pause_with_a_stop_in_it_teaches_nothing(void **state)
 {
 	(void)state;

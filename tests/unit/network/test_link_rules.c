@@ -54,6 +54,22 @@ static void narrow_counters(void **state)
 	assert_true(is(CAUSE_LINK_ERRORS));
 }
 
+/* Overruns at their end since before the session keep nothing open. */
+static void an_old_limit(void **state)
+{
+	again(state);
+	counters[PORT_OVERRUNS] = 15;
+	p->n_samples = 0; /* the first look finds it so */
+	detector_link.release(detector);
+	memset(detector, 0, detector_link.state_bytes);
+	look(-1, 0);
+	look(PORT_SYMBOL_ERRORS, 200);
+	assert_true(is(CAUSE_LINK_ERRORS));
+	for (int i = 0; i < 65; i++)
+		look(-1, 0);
+	assert_null(only());
+}
+
 /* Symbol errors up to the counter's end, where it stays: open until it is set back, or the link was down. */
 static void at_the_limit(void **state)
 {
@@ -320,6 +336,7 @@ int main(void)
 		TEST(errors_again),
 		TEST(narrow_counters),
 		TEST(at_the_limit),
+		TEST(an_old_limit),
 		TEST(rates),
 		TEST(rates_of_little_traffic),
 		TEST(rates_are_of_a_second),

@@ -154,7 +154,7 @@ static void errors_take(struct watched *w, const struct port_sample *l, double s
 
 	if (link_errors_take(&w->errors, l, &w->begin, &n))
 		sign(o, l->now.taken_ns);
-	else if (o->since_ns > w->up_since_ns && link_errors_at_limit(l))
+	else if (o->since_ns > w->up_since_ns && link_errors_at_limit(&w->errors, l))
 		o->last_ns = l->now.taken_ns; /* it cannot say that it is over; a link that was down since is another */
 	if (n)
 		w->per_s[FAULT_ERRORS] = n / s;

@@ -21,6 +21,11 @@ static const struct {
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 
+static bool is_ended(const struct port_sample *l, size_t row)
+{
+	return rows[row].bits && l->counters[rows[row].counter] == (1ull << rows[row].bits) - 1;
+}
+
 bool link_errors_take(struct link_errors *e, const struct port_sample *now, const struct port_sample *before,
 		      uint64_t *n)
 {
@@ -33,17 +38,18 @@ bool link_errors_take(struct link_errors *e, const struct port_sample *now, cons
 
 		*n += grown;
 		weighed += grown * rows[i].weight;
+		e->ended |= (uint32_t)(grown && is_ended(now, i)) << i;
 	}
 	is = weighed >= AT_ONCE || (weighed >= AGAIN && e->before >= AGAIN);
 	e->before = weighed;
 	return is;
 }
 
-bool link_errors_at_limit(const struct port_sample *l)
+bool link_errors_at_limit(const struct link_errors *e, const struct port_sample *l)
 {
 	bool is = false;
 
 	for (size_t i = 0; i < N_ROWS; i++)
-		is |= rows[i].bits && l->counters[rows[i].counter] == (1ull << rows[i].bits) - 1;
+		is |= e->ended >> i & 1 && is_ended(l, i);
 	return is;
 }
